@@ -1,0 +1,66 @@
+# sandbroker_options carries language level, warnings and sanitizers; every target of the
+# project links it. sandbroker_library and sandbroker_test are the two ways to add one.
+add_library(sandbroker_options INTERFACE)
+target_compile_features(sandbroker_options INTERFACE cxx_std_20)
+target_compile_options(sandbroker_options INTERFACE -Wall -Wextra -Werror)
+target_include_directories(sandbroker_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_definitions(sandbroker_options INTERFACE
+  SANDBROKER_VERSION="${PROJECT_VERSION}"
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_ASIO_NO_DEPRECATED BOOST_BEAST_SEPARATE_COMPILATION)
+if(SANDBROKER_SANITIZE)
+  target_compile_options(sandbroker_options INTERFACE
+    -fsanitize=${SANDBROKER_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(sandbroker_options INTERFACE -fsanitize=${SANDBROKER_SANITIZE})
+  target_compile_definitions(sandbroker_options INTERFACE SANDBROKER_SANITIZED=1)
+  if(SANDBROKER_SANITIZE MATCHES "thread")
+    # Asio under GCC uses fences that TSan does not model.
+    target_compile_options(sandbroker_options INTERFACE -Wno-tsan)
+  endif()
+endif()
+
+# sandbroker_library(NAME SRCS a.cc ... DEPS target ...): static library sandbroker_NAME with
+# the alias sandbroker::NAME. Headers that only this folder uses need no mention.
+set_property(GLOBAL PROPERTY SANDBROKER_LIBRARIES "")
+function(sandbroker_library name)
+  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  add_library(sandbroker_${name} STATIC ${ARG_SRCS})
+  add_library(sandbroker::${name} ALIAS sandbroker_${name})
+  target_link_libraries(sandbroker_${name} PUBLIC sandbroker_options ${ARG_DEPS})
+  sandbroker_check_headers(sandbroker_${name})
+endfunction()
+
+# Each header of the current folder is compiled alone, with the include paths of its library.
+function(sandbroker_check_headers target)
+  if(NOT SANDBROKER_BUILD_TESTS OR SANDBROKER_SANITIZE)
+    return()
+  endif()
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  set(sources "")
+  foreach(header IN LISTS headers)
+    string(REPLACE "/" "_" stem ${header})
+    set(source ${CMAKE_BINARY_DIR}/header_checks/${stem}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"  // twice: guard works\n#include \"${header}\"\n" @ONLY)
+    list(APPEND sources ${source})
+  endforeach()
+  if(sources)
+    add_library(${target}_headers OBJECT ${sources})
+    target_link_libraries(${target}_headers PRIVATE ${target})
+  endif()
+endfunction()
+
+# sandbroker_test(NAME SRCS ... DEPS ... LABEL unit|component|e2e|fault|thread_safety|fuzz [TIMEOUT s])
+function(sandbroker_test name)
+  if(NOT SANDBROKER_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SRCS;DEPS" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_SRCS})
+  target_link_libraries(${name} PRIVATE sandbroker_options ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
+endfunction()

@@ -1,0 +1,123 @@
+// The broker: handles, tenants, leases, receipts and executions over one backend. It owns every
+// Sandbox; services call it and translate its answers. Loop thread only.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/async/blocking_pool.h"
+#include "lib/async/cancel.h"
+#include "lib/async/scheduler.h"
+#include "lib/async/task.h"
+#include "lib/async/task_scope.h"
+#include "lib/broker/backend.h"
+#include "lib/broker/core/handle.h"
+#include "lib/broker/core/receipt.h"
+#include "lib/broker/core/types.h"
+#include "lib/broker/execution.h"
+#include "lib/broker/receipt_store.h"
+#include "lib/obs/metrics.h"
+
+namespace sandbroker::broker {
+
+class Sandbox;
+
+struct BrokerSettings {
+  // 32 bytes; handles made with another key are NOT_FOUND.
+  std::string handle_key;
+  // Output under way to one caller that never acknowledges (W).
+  uint64_t output_window = 1024 * 1024;
+  // Open executions (attached Exec and Run calls) of one sandbox.
+  size_t max_streams_per_sandbox = 1024;
+  // Protocol C: shortest backstop beyond the lease.
+  Duration min_backstop = std::chrono::minutes(10);
+  // Gone sandboxes remembered, so that their handles get a reason instead of a guess.
+  size_t max_remembered = 10000;
+};
+
+struct RenewItem {
+  std::string handle;
+  absl::Status status;
+  LeaseView lease;
+};
+
+struct ReleaseItem {
+  std::string handle;
+  absl::Status status;
+};
+
+struct StartSpec {
+  std::string handle;
+  // execution_id empty = mint one. reader.acks, reader.holder, boot_id and spec_hash are filled in
+  // by the broker.
+  agent::Start start;
+  uint64_t attempt = 0;
+};
+
+struct SandboxPage {
+  std::vector<SandboxView> sandboxes;
+  std::string next_token;
+};
+
+class Broker final : public BackendObserver {
+ public:
+  Broker(Scheduler& scheduler, TaskScope& scope, Backend& backend, ReceiptStore& receipts,
+         obs::Metrics& metrics, BrokerSettings settings);
+  ~Broker() override;
+
+  Task<absl::StatusOr<Acquired>> Acquire(Principal who, AcquireSpec spec, CancelToken cancel);
+  Task<absl::StatusOr<Released>> Release(Principal who, std::string handle);
+  Task<absl::StatusOr<std::vector<ReleaseItem>>> ReleaseMatching(
+      Principal who, LabelSelector selector, std::optional<WallTime> acquired_before, bool dry_run);
+  // Empty `pool` = all.
+  absl::StatusOr<std::vector<PoolCapacity>> Capacity(const Principal& who,
+                                                     const std::string& pool) const;
+  absl::StatusOr<SandboxView> Get(const Principal& who, const std::string& handle);
+  // Oldest first. `token` as answered before; errors name page_token.
+  absl::StatusOr<SandboxPage> List(const Principal& who, const LabelSelector& selector,
+                                   size_t page_size, const std::string& token) const;
+  std::vector<RenewItem> Renew(const Principal& who, const std::vector<std::string>& handles);
+  // `observer` hears everything about it and outlives the Execution or calls Detach.
+  absl::StatusOr<std::shared_ptr<Execution>> Start(const Principal& who, StartSpec spec,
+                                                   ExecutionObserver* observer);
+
+  const Backend& backend() const { return backend_; }
+  // No new acquires and executions: SERVER_DRAINING. Open executions get OnFailed with it.
+  void Drain();
+
+  void OnSandboxGone(const std::string& uid, const std::string& cause) override;
+  void OnLinkLost(const std::string& uid, const absl::Status& why) override;
+  void OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) override;
+
+ private:
+  struct Memory;  // of a sandbox that is gone
+  absl::StatusOr<Handle> Open(const Principal& who, const std::string& handle) const;
+  absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& handle);
+  absl::Status GoneError(const Handle& handle) const;
+  Task<absl::StatusOr<Acquired>> AcquireNew(Principal who, AcquireSpec spec, CancelToken cancel);
+  Task<absl::StatusOr<Acquired>> AcquireOnce(Principal who, AcquireSpec spec, CancelToken cancel);
+  absl::StatusOr<Acquired> Repeated(const Principal& who, const std::string& uid);
+  Task<absl::Status> Destroy(std::string uid, std::string cause);
+  void Forget(const std::string& uid, Reason reason, const std::string& cause);
+  SandboxView View(const Sandbox& sandbox) const;
+  void OnLeaseOver(const std::string& uid);
+
+  Scheduler& scheduler_;
+  TaskScope& scope_;
+  Backend& backend_;
+  ReceiptStore& receipts_;
+  obs::Metrics& metrics_;
+  const BrokerSettings settings_;
+  bool draining_ = false;
+  std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;  // by uid
+  std::map<std::string, Memory> remembered_;                   // by uid
+  std::vector<std::string> remembered_order_;
+};
+
+}  // namespace sandbroker::broker
