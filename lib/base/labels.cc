@@ -4,11 +4,8 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "lib/base/status.h"
+#include "lib/base/strings.h"
 
 namespace sandbroker {
 namespace {
@@ -25,7 +22,7 @@ bool IsLabelWord(std::string_view word) {
 
 bool IsDnsName(std::string_view name) {
   if (name.empty() || name.size() > 253) return false;
-  for (const std::string_view part : absl::StrSplit(name, '.')) {
+  for (const std::string_view part : StrSplit(name, '.')) {
     if (part.empty() || part.size() > 63 || part.front() == '-' || part.back() == '-') return false;
     for (const char c : part) {
       const bool lower = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -46,7 +43,7 @@ bool IsReserved(std::string_view key) {
   if (slash == std::string_view::npos) return false;
   const std::string_view prefix = key.substr(0, slash);
   for (const std::string_view owner : {"sandbroker.dev", "kubernetes.io", "k8s.io"}) {
-    if (prefix == owner || absl::EndsWith(prefix, absl::StrCat(".", owner))) return true;
+    if (prefix == owner || prefix.ends_with(StrCat(".", owner))) return true;
   }
   return false;
 }
@@ -58,7 +55,7 @@ std::vector<std::string_view> SplitTerms(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i <= text.size(); ++i) {
     if (i == text.size() || (text[i] == ',' && depth == 0)) {
-      terms.push_back(absl::StripAsciiWhitespace(text.substr(from, i - from)));
+      terms.push_back(StripWhitespace(text.substr(from, i - from)));
       from = i + 1;
     } else if (text[i] == '(') {
       ++depth;
@@ -73,18 +70,18 @@ std::vector<std::string_view> SplitTerms(std::string_view text) {
 
 absl::Status ValidateLabels(const Labels& labels, std::string_view field) {
   if (labels.size() > 64) {
-    return InvalidField(field, absl::StrCat(labels.size(), " labels; at most 64"));
+    return InvalidField(field, StrCat(labels.size(), " labels; at most 64"));
   }
   for (const auto& [key, value] : labels) {
     if (!IsLabelKey(key)) {
-      return InvalidField(field, absl::StrCat("'", absl::CHexEscape(key), "' is not a label key"));
+      return InvalidField(field, StrCat("'", CEscape(key), "' is not a label key"));
     }
     if (IsReserved(key)) {
-      return InvalidField(field, absl::StrCat("'", key, "' has a reserved prefix"));
+      return InvalidField(field, StrCat("'", key, "' has a reserved prefix"));
     }
     if (!value.empty() && !IsLabelWord(value)) {
-      return InvalidField(field, absl::StrCat("'", absl::CHexEscape(value), "' (of ", key,
-                                              ") is not a label value"));
+      return InvalidField(field,
+                          StrCat("'", CEscape(value), "' (of ", key, ") is not a label value"));
     }
   }
   return absl::OkStatus();
@@ -92,34 +89,34 @@ absl::Status ValidateLabels(const Labels& labels, std::string_view field) {
 
 absl::StatusOr<LabelSelector::Term> LabelSelector::ParseTerm(std::string_view text) {
   const auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(absl::StrCat("'", absl::CHexEscape(text), "': ", why));
+    return absl::InvalidArgumentError(StrCat("'", CEscape(text), "': ", why));
   };
   Term term{"", Op::kExists, {}};
   std::string_view key = text;
   if (const size_t open = text.find('('); open != std::string_view::npos) {
     if (text.back() != ')') return bad("text after ')'");
-    key = absl::StripAsciiWhitespace(text.substr(0, open));
-    if (absl::ConsumeSuffix(&key, " notin")) {
+    key = StripWhitespace(text.substr(0, open));
+    if (ConsumeSuffix(&key, " notin")) {
       term.op = Op::kNotIn;
-    } else if (absl::ConsumeSuffix(&key, " in")) {
+    } else if (ConsumeSuffix(&key, " in")) {
       term.op = Op::kIn;
     } else {
       return bad("expected 'in (…)' or 'notin (…)'");
     }
     const std::string_view list = text.substr(open + 1, text.size() - open - 2);
-    for (const std::string_view value : absl::StrSplit(list, ',')) {
-      term.values.emplace_back(absl::StripAsciiWhitespace(value));
+    for (const std::string_view value : StrSplit(list, ',')) {
+      term.values.emplace_back(StripWhitespace(value));
     }
   } else if (const size_t equals = text.find('='); equals != std::string_view::npos) {
     std::string_view value = text.substr(equals + 1);
     key = text.substr(0, equals);
-    term.op = absl::ConsumeSuffix(&key, "!") ? Op::kNotIn : Op::kIn;
-    if (term.op == Op::kIn) absl::ConsumePrefix(&value, "=");
-    term.values.emplace_back(absl::StripAsciiWhitespace(value));
-  } else if (absl::ConsumePrefix(&key, "!")) {
+    term.op = ConsumeSuffix(&key, "!") ? Op::kNotIn : Op::kIn;
+    if (term.op == Op::kIn) ConsumePrefix(&value, "=");
+    term.values.emplace_back(StripWhitespace(value));
+  } else if (ConsumePrefix(&key, "!")) {
     term.op = Op::kNotExists;
   }
-  term.key = std::string(absl::StripAsciiWhitespace(key));
+  term.key = std::string(StripWhitespace(key));
   if (!IsLabelKey(term.key)) return bad("not a label key");
   for (const std::string& value : term.values) {
     if (!value.empty() && !IsLabelWord(value)) return bad("not a label value");
@@ -129,7 +126,7 @@ absl::StatusOr<LabelSelector::Term> LabelSelector::ParseTerm(std::string_view te
 
 absl::StatusOr<LabelSelector> LabelSelector::Parse(std::string_view text, std::string_view field) {
   LabelSelector selector;
-  if (absl::StripAsciiWhitespace(text).empty()) return selector;
+  if (StripWhitespace(text).empty()) return selector;
   if (text.size() > 4096) return InvalidField(field, "longer than 4096 bytes");
   for (const std::string_view part : SplitTerms(text)) {
     absl::StatusOr<Term> term = ParseTerm(part);

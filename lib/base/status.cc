@@ -5,13 +5,12 @@
 #include <vector>
 
 #include "absl/strings/cord.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
+#include "lib/base/strings.h"
 
 namespace sandbroker {
 namespace {
 
-constexpr std::string_view kPayload = "sandbroker.dev/error";
+constexpr char kPayload[] = "sandbroker.dev/error";
 
 struct Row {
   std::string_view name;
@@ -67,11 +66,11 @@ bool WantsRetry(absl::StatusCode code) {
 // NUL-separated: values come from our own code and from validated fields, which hold none.
 std::string Encode(const ErrorDetail& detail) {
   constexpr char kNul = '\0';
-  std::string text = absl::StrCat(static_cast<int>(detail.reason));
+  std::string text = StrCat(static_cast<int>(detail.reason));
   text += kNul;
   text += detail.field;
   text += kNul;
-  text += detail.retry_after ? absl::StrCat(detail.retry_after->count()) : "";
+  text += detail.retry_after ? StrCat(detail.retry_after->count()) : "";
   for (const auto& [key, value] : detail.metadata) {
     text += kNul;
     text += key;
@@ -115,7 +114,7 @@ absl::Status MakeError(Reason reason, std::string_view message) {
 absl::Status MakeError(ErrorDetail detail, std::string_view message) {
   const absl::StatusCode code = CodeOf(detail.reason);
   if (WantsRetry(code) && !detail.retry_after) detail.retry_after = std::chrono::seconds(1);
-  absl::Status status(code, message);
+  absl::Status status(code, ToAbsl(message));
   status.SetPayload(kPayload, absl::Cord(Encode(detail)));
   return status;
 }
@@ -124,7 +123,7 @@ absl::Status InvalidField(std::string_view field, std::string_view message) {
   ErrorDetail detail;
   detail.reason = Reason::kFieldInvalid;
   detail.field = std::string(field);
-  return MakeError(std::move(detail), absl::StrCat(field, ": ", message));
+  return MakeError(std::move(detail), StrCat(field, ": ", message));
 }
 
 ErrorDetail DetailOf(const absl::Status& status) {
@@ -132,12 +131,14 @@ ErrorDetail DetailOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kPayload);
   if (!payload) return detail;
   const std::string text(*payload);
-  const std::vector<std::string> parts = absl::StrSplit(text, '\0');
+  const std::vector<std::string_view> parts = StrSplit(text, '\0');
   if (parts.size() < 3) return detail;
   detail.reason = static_cast<Reason>(ToNumber(parts[0]));
-  detail.field = parts[1];
+  detail.field = std::string(parts[1]);
   if (!parts[2].empty()) detail.retry_after = Duration(ToNumber(parts[2]));
-  for (size_t i = 3; i + 1 < parts.size(); i += 2) detail.metadata[parts[i]] = parts[i + 1];
+  for (size_t i = 3; i + 1 < parts.size(); i += 2) {
+    detail.metadata[std::string(parts[i])] = std::string(parts[i + 1]);
+  }
   return detail;
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "absl/strings/str_cat.h"
+#include "lib/base/strings.h"
 
 namespace sandbroker::wire {
 namespace {
@@ -94,23 +94,22 @@ std::string EncodeNumber(uint32_t stream, Kind kind, uint64_t number) {
 absl::StatusOr<Frame> ParseFrame(std::string_view message) {
   if (message.size() < kHeaderSize) {
     return absl::InvalidArgumentError(
-        absl::StrCat("frame of ", message.size(), " bytes; a header has ", kHeaderSize));
+        StrCat("frame of ", message.size(), " bytes; a header has ", kHeaderSize));
   }
   if (message[5] != 0 || message[6] != 0 || message[7] != 0) {
     return absl::InvalidArgumentError("frame header: reserved bytes are not zero");
   }
   const auto kind = static_cast<uint8_t>(message[4]);
   if (kind < static_cast<uint8_t>(Kind::kOpen) || kind > static_cast<uint8_t>(Kind::kReset)) {
-    return absl::InvalidArgumentError(absl::StrCat("frame of unknown kind ", kind));
+    return absl::InvalidArgumentError(StrCat("frame of unknown kind ", kind));
   }
   Frame frame;
   frame.stream = LoadLe<uint32_t>(message.data());
   frame.kind = static_cast<Kind>(kind);
   frame.payload = message.substr(kHeaderSize);
   if (frame.payload.size() > PayloadLimit(frame.kind)) {
-    return absl::InvalidArgumentError(absl::StrCat(KindName(frame.kind), " of ",
-                                                   frame.payload.size(), " bytes; limit ",
-                                                   PayloadLimit(frame.kind)));
+    return absl::InvalidArgumentError(StrCat(KindName(frame.kind), " of ", frame.payload.size(),
+                                             " bytes; limit ", PayloadLimit(frame.kind)));
   }
   return frame;
 }
@@ -118,7 +117,7 @@ absl::StatusOr<Frame> ParseFrame(std::string_view message) {
 absl::StatusOr<Data> ParseData(std::string_view payload) {
   if (payload.size() < kDataAddressSize) {
     return absl::InvalidArgumentError(
-        absl::StrCat("DATA of ", payload.size(), " bytes; its address has ", kDataAddressSize));
+        StrCat("DATA of ", payload.size(), " bytes; its address has ", kDataAddressSize));
   }
   Data data;
   data.offset = LoadLe<uint64_t>(payload.data());
@@ -132,8 +131,7 @@ absl::StatusOr<Data> ParseData(std::string_view payload) {
 
 absl::StatusOr<uint64_t> ParseNumber(std::string_view payload) {
   if (payload.size() != sizeof(uint64_t)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("number of ", payload.size(), " bytes instead of 8"));
+    return absl::InvalidArgumentError(StrCat("number of ", payload.size(), " bytes instead of 8"));
   }
   return LoadLe<uint64_t>(payload.data());
 }

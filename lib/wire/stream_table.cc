@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <limits>
 
-#include "absl/strings/str_cat.h"
 #include "lib/base/check.h"
+#include "lib/base/strings.h"
 
 namespace sandbroker::wire {
 namespace {
 
 absl::Status Broken(const Frame& frame, std::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat(KindName(frame.kind), " on stream ", frame.stream, ": ", what));
+      StrCat(KindName(frame.kind), " on stream ", frame.stream, ": ", what));
 }
 
 }  // namespace
@@ -28,7 +28,7 @@ absl::Status StreamTable::CheckDirection(const Frame& frame) const {
 absl::Status StreamTable::OnOpen(const Frame& frame) {
   if (frame.stream <= last_opened_) return Broken(frame, "stream ids must grow");
   if (streams_.size() >= max_streams_) {
-    return Broken(frame, absl::StrCat("more than ", max_streams_, " streams"));
+    return Broken(frame, StrCat("more than ", max_streams_, " streams"));
   }
   last_opened_ = frame.stream;
   streams_.emplace(frame.stream, Stream{});
@@ -40,8 +40,8 @@ absl::Status StreamTable::OnData(const Frame& frame, Stream& stream) {
   if (!data.ok()) return data.status();
   const uint64_t size = data->bytes.size();
   if (size > stream.receive_limit - stream.received) {
-    return Broken(frame, absl::StrCat("credit overrun: ", stream.received, " + ", size, " of ",
-                                      stream.receive_limit, " bytes"));
+    return Broken(frame, StrCat("credit overrun: ", stream.received, " + ", size, " of ",
+                                stream.receive_limit, " bytes"));
   }
   stream.received += size;
   return absl::OkStatus();
