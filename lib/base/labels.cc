@@ -130,7 +130,7 @@ absl::StatusOr<LabelSelector> LabelSelector::Parse(std::string_view text, std::s
   if (text.size() > 4096) return InvalidField(field, "longer than 4096 bytes");
   for (const std::string_view part : SplitTerms(text)) {
     absl::StatusOr<Term> term = ParseTerm(part);
-    if (!term.ok()) return InvalidField(field, term.status().message());
+    if (!term.ok()) return InvalidField(field, MessageOf(term.status()));
     selector.terms_.push_back(*std::move(term));
   }
   return selector;

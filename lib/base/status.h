@@ -82,6 +82,10 @@ absl::Status InvalidField(std::string_view field, std::string_view message);
 // Empty detail (kUnspecified) when the status carries none.
 ErrorDetail DetailOf(const absl::Status& status);
 inline Reason ReasonOf(const absl::Status& status) { return DetailOf(status).reason; }
+// Of `status`, which must outlive it.
+inline std::string_view MessageOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
 
 }  // namespace sandbroker
 
