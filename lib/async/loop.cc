@@ -31,8 +31,10 @@ Loop::Loop() : guard_(context_.get_executor()) {}
 Loop::~Loop() { Stop(); }
 
 void Loop::Start() {
-  thread_ = std::thread([this] { context_.run(); });
-  thread_id_ = thread_.get_id();
+  thread_ = std::thread([this] {
+    thread_id_ = std::this_thread::get_id();
+    context_.run();
+  });
 }
 
 void Loop::Stop() noexcept {

@@ -2,6 +2,7 @@
 // blocking pool only Post to it (docs/adr/0002).
 #pragma once
 
+#include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <functional>
@@ -36,7 +37,7 @@ class Loop final : public Scheduler {
   boost::asio::io_context context_{1};
   std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> guard_;
   std::thread thread_;
-  std::thread::id thread_id_;
+  std::atomic<std::thread::id> thread_id_;
 };
 
 }  // namespace sandbroker

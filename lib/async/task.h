@@ -39,7 +39,9 @@ class OneShot {
     auto state = state_;
     if (state->value) co_return *std::move(state->value);
     auto initiate = [state](auto handler) {
-      state->waiter = boost::asio::any_completion_handler<void(T)>(std::move(handler));
+      // Swapped in: the move assignment of Boost 1.81 calls itself for ever.
+      boost::asio::any_completion_handler<void(T)> waiter(std::move(handler));
+      state->waiter.swap(waiter);
     };
     co_return co_await boost::asio::async_initiate<const boost::asio::use_awaitable_t<>, void(T)>(
         initiate, boost::asio::use_awaitable);
