@@ -2,7 +2,7 @@
 // Sandbox; services call it and translate its answers. Loop thread only.
 #pragma once
 
-#include <functional>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,13 +11,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/async/blocking_pool.h"
 #include "lib/async/cancel.h"
 #include "lib/async/scheduler.h"
 #include "lib/async/task.h"
 #include "lib/async/task_scope.h"
+#include "lib/base/status.h"
 #include "lib/broker/backend.h"
 #include "lib/broker/core/handle.h"
+#include "lib/broker/core/lease.h"
 #include "lib/broker/core/receipt.h"
 #include "lib/broker/core/types.h"
 #include "lib/broker/execution.h"
@@ -35,8 +36,11 @@ struct BrokerSettings {
   uint64_t output_window = 1024 * 1024;
   // Open executions (attached Exec and Run calls) of one sandbox.
   size_t max_streams_per_sandbox = 1024;
-  // Protocol C: shortest backstop beyond the lease.
-  Duration min_backstop = std::chrono::minutes(10);
+  LeaseSettings lease;
+  // Random per process start; written into receipts.
+  std::string replica_id;
+  // How long Release asks an agent what still runs before it ends it all the same.
+  Duration leftovers_bound = std::chrono::seconds(1);
   // Gone sandboxes remembered, so that their handles get a reason instead of a guess.
   size_t max_remembered = 10000;
 };
@@ -96,16 +100,30 @@ class Broker final : public BackendObserver {
   void OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) override;
 
  private:
-  struct Memory;  // of a sandbox that is gone
-  absl::StatusOr<Handle> Open(const Principal& who, const std::string& handle) const;
-  absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& handle);
+  // What is left of a sandbox that is gone.
+  struct Memory {
+    Reason reason;
+    std::string cause;
+  };
+  absl::StatusOr<Handle> OpenHandle(const Principal& who, const std::string& text) const;
+  absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& text);
   absl::Status GoneError(const Handle& handle) const;
+  SandboxView View(const Sandbox& sandbox) const;
+
+  // acquire.cc
   Task<absl::StatusOr<Acquired>> AcquireNew(Principal who, AcquireSpec spec, CancelToken cancel);
   Task<absl::StatusOr<Acquired>> AcquireOnce(Principal who, AcquireSpec spec, CancelToken cancel);
+  Task<absl::StatusOr<Acquired>> BindReceipt(Principal who, AcquireSpec spec, std::string key,
+                                             Receipt mine, CancelToken cancel);
   absl::StatusOr<Acquired> Repeated(const Principal& who, const std::string& uid);
-  Task<absl::Status> Destroy(std::string uid, std::string cause);
-  void Forget(const std::string& uid, Reason reason, const std::string& cause);
-  SandboxView View(const Sandbox& sandbox) const;
+  Task<bool> WaitForReceipt(std::string key, Time deadline, CancelToken cancel);
+  void WakeReceipt(const std::string& key);
+  Task<absl::Status> BindEnvironment(std::shared_ptr<AgentLink> link, std::vector<EnvVar> env);
+  void CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired>& result);
+
+  Task<absl::Status> Destroy(std::string uid, Reason reason, std::string cause);
+  Task<std::vector<std::string>> Leftovers(std::string uid);
+  void Gone(const std::string& uid, Reason reason, const std::string& cause);
   void OnLeaseOver(const std::string& uid);
 
   Scheduler& scheduler_;
@@ -116,8 +134,10 @@ class Broker final : public BackendObserver {
   const BrokerSettings settings_;
   bool draining_ = false;
   std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;  // by uid
-  std::map<std::string, Memory> remembered_;                   // by uid
-  std::vector<std::string> remembered_order_;
+  std::map<std::string, Memory> remembered_;                   // by uid, at most max_remembered
+  std::deque<std::string> remembered_order_;
+  // Calls that wait for another call with the same request_id, by receipt key.
+  std::map<std::string, std::vector<OneShot<bool>>> receipt_waiters_;
 };
 
 }  // namespace sandbroker::broker

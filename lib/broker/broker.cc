@@ -1,0 +1,321 @@
+#include "lib/broker/broker.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "lib/base/crypto.h"
+#include "lib/base/ids.h"
+#include "lib/base/status.h"
+#include "lib/base/strings.h"
+#include "lib/broker/core/spec_hash.h"
+#include "lib/broker/ended.h"
+#include "lib/broker/sandbox.h"
+#include "lib/obs/log.h"
+
+namespace sandbroker::broker {
+namespace {
+
+bool ParseInt(std::string_view text, int64_t* number) {
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), *number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size();
+}
+
+}  // namespace
+
+Broker::Broker(Scheduler& scheduler, TaskScope& scope, Backend& backend, ReceiptStore& receipts,
+               obs::Metrics& metrics, BrokerSettings settings)
+    : scheduler_(scheduler),
+      scope_(scope),
+      backend_(backend),
+      receipts_(receipts),
+      metrics_(metrics),
+      settings_(std::move(settings)) {
+  backend_.SetObserver(this);
+}
+
+Broker::~Broker() { backend_.SetObserver(nullptr); }
+
+absl::StatusOr<Handle> Broker::OpenHandle(const Principal& who, const std::string& text) const {
+  auto handle = DecodeHandle(text, settings_.handle_key);
+  if (!handle.ok()) return handle;
+  if (handle->tenant != who.tenant) {
+    // The same answer as for a forged one: its existence is nobody else's business.
+    return DecodeHandle("", settings_.handle_key).status();
+  }
+  return handle;
+}
+
+absl::Status Broker::GoneError(const Handle& handle) const {
+  const auto it = remembered_.find(handle.uid);
+  if (it == remembered_.end()) {
+    return MakeError(Reason::kSandboxGone, "the sandbox of this handle is gone");
+  }
+  ErrorDetail detail;
+  detail.reason = it->second.reason;
+  detail.metadata["cause"] = it->second.cause;
+  return MakeError(std::move(detail),
+                   it->second.reason == Reason::kLeaseExpired
+                       ? "its lease ran out and the sandbox was taken back"
+                       : StrCat("the sandbox of this handle is gone: ", it->second.cause));
+}
+
+absl::StatusOr<Sandbox*> Broker::Find(const Principal& who, const std::string& text) {
+  const auto handle = OpenHandle(who, text);
+  if (!handle.ok()) return handle.status();
+  const auto it = sandboxes_.find(handle->uid);
+  if (it == sandboxes_.end()) return GoneError(*handle);
+  Sandbox* sandbox = it->second.get();
+  if (sandbox->state() == SandboxState::kReleasing) {
+    return MakeError(Reason::kSandboxGone, "the sandbox is being released");
+  }
+  // Past its end and about to be looked at: what is busy keeps it, a mere call does not.
+  if (sandbox->lease().Over(scheduler_.WallNow()) && sandbox->attached() == 0) {
+    return MakeError(Reason::kLeaseExpired, "the lease of this sandbox has ended");
+  }
+  return sandbox;
+}
+
+SandboxView Broker::View(const Sandbox& sandbox) const {
+  const Sandbox::Identity& identity = sandbox.identity();
+  const Lease& lease = sandbox.lease();
+  SandboxView view;
+  view.handle = EncodeHandle({identity.tenant, 't', "local", identity.pool, identity.uid,
+                              sandbox.incarnation()},
+                             settings_.handle_key);
+  view.state = sandbox.state();
+  view.pool = identity.pool;
+  view.labels = identity.labels;
+  view.lease = {lease.until(), lease.Remaining(scheduler_.WallNow()), lease.spec()};
+  view.incarnation = sandbox.incarnation();
+  view.acquired = lease.acquired();
+  if (view.state == SandboxState::kUnreachable) {
+    view.not_ready_reason = "its agent does not answer; the link is being restored";
+  }
+  return view;
+}
+
+absl::StatusOr<SandboxView> Broker::Get(const Principal& who, const std::string& handle) {
+  const auto sandbox = Find(who, handle);
+  if (!sandbox.ok()) return sandbox.status();
+  return View(**sandbox);
+}
+
+absl::StatusOr<SandboxPage> Broker::List(const Principal& who, const LabelSelector& selector,
+                                         size_t page_size, const std::string& token) const {
+  // (acquired, uid) is a stable order; the token is the MACed place after which to go on.
+  std::vector<std::pair<std::pair<WallTime, std::string>, const Sandbox*>> all;
+  for (const auto& [uid, sandbox] : sandboxes_) {
+    if (sandbox->identity().tenant != who.tenant) continue;
+    if (!selector.Matches(sandbox->identity().labels)) continue;
+    all.push_back({{sandbox->lease().acquired(), uid}, sandbox.get()});
+  }
+  std::sort(all.begin(), all.end());
+  std::pair<WallTime, std::string> after{WallTime::min(), ""};
+  if (!token.empty()) {
+    const auto place = DecodeHandle(token, settings_.handle_key);
+    int64_t nanos = 0;
+    if (!place.ok() || place->kind != 'p' || !ParseInt(place->name, &nanos)) {
+      return InvalidField("page_token", "not one that this server has given out");
+    }
+    after = {WallTime(Duration(nanos)), place->uid};
+  }
+  SandboxPage page;
+  for (const auto& [place, sandbox] : all) {
+    if (place <= after) continue;
+    if (page.sandboxes.size() == page_size) {
+      page.next_token = EncodeHandle(
+          {who.tenant, 'p', "", StrCat(after.first.time_since_epoch().count()), after.second,
+           ""},
+          settings_.handle_key);
+      break;
+    }
+    page.sandboxes.push_back(View(*sandbox));
+    after = place;
+  }
+  return page;
+}
+
+absl::StatusOr<std::vector<PoolCapacity>> Broker::Capacity(const Principal&,
+                                                           const std::string& pool) const {
+  std::vector<PoolCapacity> pools = backend_.Capacity();
+  if (pool.empty()) return pools;
+  for (PoolCapacity& capacity : pools) {
+    if (capacity.pool == pool) return std::vector<PoolCapacity>{std::move(capacity)};
+  }
+  return MakeError(Reason::kPoolNotFound, StrCat("no pool '", CEscape(pool), "'"));
+}
+
+std::vector<RenewItem> Broker::Renew(const Principal& who,
+                                     const std::vector<std::string>& handles) {
+  std::vector<RenewItem> items;
+  for (const std::string& handle : handles) {
+    RenewItem item{handle, absl::OkStatus(), {}};
+    const auto sandbox = Find(who, handle);
+    if (sandbox.ok()) {
+      (*sandbox)->Touch();
+      item.lease = View(**sandbox).lease;
+    } else {
+      item.status = sandbox.status();
+    }
+    items.push_back(std::move(item));
+  }
+  return items;
+}
+
+absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, StartSpec spec,
+                                                         ExecutionObserver* observer) {
+  if (draining_) {
+    return MakeError(Reason::kServerDraining, "this server is going away; try another");
+  }
+  const auto handle = OpenHandle(who, spec.handle);
+  if (!handle.ok()) return handle.status();
+  const auto found = Find(who, spec.handle);
+  if (!found.ok()) return found.status();
+  Sandbox& sandbox = **found;
+  if (sandbox.attached() >= settings_.max_streams_per_sandbox) {
+    return MakeError(Reason::kCapacity,
+                     StrCat("the sandbox has ", sandbox.attached(),
+                                  " open executions; limit max_streams_per_sandbox = ",
+                                  settings_.max_streams_per_sandbox));
+  }
+  agent::Start start = std::move(spec.start);
+  start.set_spec_hash(SpecHash(start));
+  // The caller's incarnation, never this replica's present view (docs/protocols.md D).
+  start.set_boot_id(handle->incarnation);
+  if (start.execution_id().empty()) start.set_execution_id(NewId());
+  start.mutable_reader()->set_holder(who.name);
+  start.mutable_reader()->set_attempt(spec.attempt + 1);
+  if (start.stdin()) {
+    start.mutable_writer()->set_holder(who.name);
+    start.mutable_writer()->set_attempt(spec.attempt + 1);
+  }
+  sandbox.Touch();
+  return sandbox.Start(std::move(start), settings_.output_window, observer);
+}
+
+Task<absl::StatusOr<Released>> Broker::Release(Principal who, std::string text) {
+  const auto handle = OpenHandle(who, text);
+  if (!handle.ok()) co_return handle.status();
+  const auto it = sandboxes_.find(handle->uid);
+  Released released;
+  if (it == sandboxes_.end() || it->second->state() == SandboxState::kReleasing) {
+    released.already_gone = true;
+    co_return released;
+  }
+  released.ended_executions = co_await Leftovers(handle->uid);
+  const absl::Status status = co_await Destroy(handle->uid, Reason::kSandboxGone, "released");
+  if (!status.ok()) co_return status;
+  co_return released;
+}
+
+Task<std::vector<std::string>> Broker::Leftovers(std::string uid) {
+  const auto it = sandboxes_.find(uid);
+  std::vector<std::string> ids;
+  if (it == sandboxes_.end() || it->second->link() == nullptr || !it->second->link()->open()) {
+    co_return ids;
+  }
+  it->second->MarkReleasing();
+  OneShot<absl::StatusOr<agent::Report>> answer;
+  it->second->link()->Query([answer](auto report) { answer.Set(std::move(report)); });
+  const auto timer = scheduler_.After(settings_.leftovers_bound, [answer] {
+    answer.Set(absl::DeadlineExceededError("the agent did not answer"));
+  });
+  const auto report = co_await answer.Wait();
+  if (report.ok()) ids.assign(report->running_ids().begin(), report->running_ids().end());
+  co_return ids;
+}
+
+Task<absl::StatusOr<std::vector<ReleaseItem>>> Broker::ReleaseMatching(
+    Principal who, LabelSelector selector, std::optional<WallTime> acquired_before, bool dry_run) {
+  std::vector<std::string> handles;
+  for (const auto& [uid, sandbox] : sandboxes_) {
+    if (sandbox->identity().tenant != who.tenant) continue;
+    if (sandbox->state() == SandboxState::kReleasing) continue;
+    if (!selector.Matches(sandbox->identity().labels)) continue;
+    if (acquired_before && sandbox->lease().acquired() >= *acquired_before) continue;
+    handles.push_back(View(*sandbox).handle);
+  }
+  std::vector<ReleaseItem> items;
+  for (const std::string& handle : handles) {
+    absl::Status status;
+    if (!dry_run) status = (co_await Release(who, handle)).status();
+    items.push_back({handle, status});
+  }
+  co_return items;
+}
+
+Task<absl::Status> Broker::Destroy(std::string uid, Reason reason, std::string cause) {
+  const auto it = sandboxes_.find(uid);
+  if (it != sandboxes_.end()) it->second->MarkReleasing();
+  const absl::Status status = co_await backend_.Release(uid);
+  if (status.ok()) Gone(uid, reason, cause);
+  co_return status;
+}
+
+void Broker::Gone(const std::string& uid, Reason reason, const std::string& cause) {
+  const auto it = sandboxes_.find(uid);
+  if (it == sandboxes_.end()) return;
+  const std::unique_ptr<Sandbox> sandbox = std::move(it->second);
+  sandboxes_.erase(it);
+  remembered_[uid] = {reason, cause};
+  remembered_order_.push_back(uid);
+  while (remembered_order_.size() > settings_.max_remembered) {
+    remembered_.erase(remembered_order_.front());
+    remembered_order_.pop_front();
+  }
+  metrics_.CountRelease(cause);
+  agent::Ended ended;
+  if (reason == Reason::kLeaseExpired) {
+    ended = LeaseExpiredEnd();
+  } else if (sandbox->state() == SandboxState::kReleasing) {
+    ended.mutable_sandbox_gone()->set_cause(cause);
+  } else {
+    ended = AgentLostEnd(cause);
+  }
+  sandbox->OnGone(ended);
+}
+
+void Broker::OnLeaseOver(const std::string& uid) {
+  obs::Log(obs::Level::kInfo, "lease ended, taking the sandbox back", {{"sandbox", uid}});
+  // Named, not a temporary: the lambda's captures must outlive the coroutine.
+  const auto task = [](Broker* broker, std::string id) -> Task<void> {
+    const absl::Status status =
+        co_await broker->Destroy(id, Reason::kLeaseExpired, "lease_expired");
+    if (!status.ok()) {
+      obs::Log(obs::Level::kError, "sandbox of an ended lease could not be destroyed",
+               {{"sandbox", id}, {"status", status.ToString()}});
+    }
+  };
+  scope_.Spawn("lease over", task(this, uid));
+}
+
+void Broker::Drain() {
+  draining_ = true;
+  backend_.Drain();
+  const absl::Status status = MakeError(
+      Reason::kServerDraining, "this server is going away; the program goes on without a reader");
+  for (const auto& [uid, sandbox] : sandboxes_) sandbox->FailAll(status);
+}
+
+void Broker::OnSandboxGone(const std::string& uid, const std::string& cause) {
+  const auto it = sandboxes_.find(uid);
+  // One that is being released is reported by whoever releases it.
+  if (it == sandboxes_.end() || it->second->state() == SandboxState::kReleasing) return;
+  obs::Log(obs::Level::kWarning, "sandbox ended by itself", {{"sandbox", uid}, {"cause", cause}});
+  Gone(uid, Reason::kSandboxGone, cause);
+}
+
+void Broker::OnLinkLost(const std::string& uid, const absl::Status& why) {
+  const auto it = sandboxes_.find(uid);
+  if (it == sandboxes_.end()) return;
+  metrics_.CountLinkLost(std::string(absl::StatusCodeToString(why.code())));
+  it->second->OnLinkLost();
+}
+
+void Broker::OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) {
+  const auto it = sandboxes_.find(uid);
+  if (it != sandboxes_.end()) it->second->OnLinkRestored(std::move(link));
+}
+
+}  // namespace sandbroker::broker

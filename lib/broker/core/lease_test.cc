@@ -1,0 +1,81 @@
+#include "lib/broker/core/lease.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace sandbroker::broker {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+const WallTime kStart{hours(1000)};
+
+Lease Make(Duration ttl, Duration max_lifetime = hours(24)) {
+  return Lease({ttl, max_lifetime, true}, {}, kStart);
+}
+
+TEST(Lease, New_IsWrittenAFourThirdsAheadAndBackedByTheBackstop) {
+  const Lease lease = Make(minutes(9));
+  EXPECT_EQ(lease.until(), kStart + minutes(12));
+  EXPECT_EQ(lease.backstop(), kStart + minutes(22));
+  EXPECT_EQ(Make(hours(1)).backstop(), kStart + minutes(140));
+}
+
+TEST(Lease, Activity_WritesAtMostOnceAThirdOfTheTtl) {
+  Lease lease = Make(minutes(9));
+  EXPECT_FALSE(lease.Activity(kStart + minutes(3)));
+  const auto until = lease.Activity(kStart + minutes(3) + seconds(1));
+  ASSERT_TRUE(until);
+  EXPECT_EQ(*until, kStart + minutes(15) + seconds(1));
+  lease.Written(*until);
+  EXPECT_FALSE(lease.Activity(kStart + minutes(4)));
+}
+
+TEST(Lease, Written_NeverMovesBack) {
+  Lease lease = Make(minutes(9));
+  lease.Written(kStart);
+  EXPECT_EQ(lease.until(), kStart + minutes(12));
+}
+
+TEST(Lease, MaxLifetime_CapsLeaseAndBackstopAndBeatsBusy) {
+  Lease lease = Make(minutes(9), minutes(10));
+  EXPECT_EQ(lease.until(), kStart + minutes(10));
+  EXPECT_EQ(lease.backstop(), kStart + minutes(10));
+  EXPECT_FALSE(lease.Activity(kStart + minutes(9)));
+  EXPECT_EQ(lease.NextLook(), kStart + minutes(10));
+  EXPECT_EQ(lease.Decide(kStart + minutes(10), Look::kBusy), Lease::Verdict::kTakeBack);
+}
+
+TEST(Lease, Decide_LooksBeforeItTakesBack) {
+  const Lease lease = Make(seconds(30));  // until 40 s
+  EXPECT_EQ(lease.Decide(kStart + seconds(44), Look::kIdle), Lease::Verdict::kNotYet);
+  EXPECT_EQ(lease.Decide(kStart + seconds(45), Look::kIdle), Lease::Verdict::kTakeBack);
+  EXPECT_EQ(lease.Decide(kStart + seconds(45), Look::kBusy), Lease::Verdict::kRenew);
+  EXPECT_EQ(lease.Decide(kStart + seconds(45), Look::kUnreachable),
+            Lease::Verdict::kWaitForBackstop);
+  EXPECT_EQ(lease.Decide(lease.backstop(), Look::kUnreachable), Lease::Verdict::kTakeBack);
+}
+
+TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
+  std::mt19937 random(7);
+  for (int run = 0; run < 200; ++run) {
+    Lease lease = Make(seconds(1 + random() % 1000), hours(1));
+    WallTime now = kStart;
+    for (int step = 0; step < 200; ++step) {
+      now += seconds(random() % 60);
+      const WallTime before = lease.until();
+      if (const auto until = lease.Activity(now)) lease.Written(*until);
+      EXPECT_GE(lease.until(), before);
+      EXPECT_LE(lease.until(), lease.hard_end());
+      EXPECT_GE(lease.backstop(), std::min(lease.until(), lease.hard_end()));
+      // The promise: after activity at least ttl is left, unless the hard end is nearer.
+      EXPECT_GE(lease.until(), std::min(now + lease.spec().ttl, lease.hard_end()));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sandbroker::broker
