@@ -1,0 +1,28 @@
+// Dials agents on unix sockets and hands out links once both sides have proved themselves. Loop
+// thread only; outlives the links it made.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "lib/async/loop.h"
+#include "lib/broker/agent_link.h"
+#include "lib/link/native_link.h"
+
+namespace sandbroker::link {
+
+class NativeDialer final : public broker::AgentDialer {
+ public:
+  NativeDialer(Loop& loop, LinkSettings settings);
+  // A refused connection is tried again until `bound`: the agent may not be listening yet.
+  void Dial(const broker::DialTarget& target, Duration bound,
+            std::function<void(const absl::Status& why)> on_lost,
+            std::function<void(absl::StatusOr<Dialed>)> done) override;
+
+ private:
+  Loop& loop_;
+  const LinkSettings settings_;
+  std::shared_ptr<ChunkPool> chunks_;
+};
+
+}  // namespace sandbroker::link
