@@ -50,6 +50,17 @@ inline std::vector<std::string_view> StrSplit(std::string_view text, char separa
   }
 }
 
+template <class Pieces>
+std::string StrJoin(const Pieces& pieces, std::string_view separator) {
+  std::string text;
+  std::string_view before;
+  for (const auto& piece : pieces) {
+    StrAppend(&text, before, piece);
+    before = separator;
+  }
+  return text;
+}
+
 inline std::string_view StripWhitespace(std::string_view text) {
   return FromAbsl(absl::StripAsciiWhitespace(ToAbsl(text)));
 }
