@@ -2,6 +2,7 @@
 // messages can be searched for. Secrets, argv, env and output never go in. Any thread.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -14,7 +15,10 @@ enum class LogFormat { kText, kJson };
 
 // Once, before other threads exist. Default: kText from kInfo on.
 void ConfigureLog(LogFormat format, Level lowest);
+// Waits until what was logged before is written, at most two seconds.
 void FlushLog();
+// Lines given up because stderr's reader stood still while the queue (8192 lines) filled.
+uint64_t DroppedLogLines();
 
 struct Field {
   Field(std::string_view k, std::string v) : key(k), value(std::move(v)) {}

@@ -23,7 +23,8 @@ class Metrics {
   void CountAcquire(const std::string& pool, const std::string& result);
   // sandbroker_acquire_seconds{source}.
   void ObserveAcquire(const std::string& source, double seconds);
-  // sandbroker_releases_total{cause}: caller | selector | lease_expired | agent_lost | start_failed.
+  // sandbroker_releases_total{cause}: caller | selector | lease_expired | agent_lost |
+  // start_failed.
   void CountRelease(const std::string& cause);
   // sandbroker_executions_total{end}: end = exited | signaled | ... (the names in ExecEnded).
   void CountExecution(const std::string& end);
@@ -44,6 +45,10 @@ class Metrics {
   void AddOpenStreams(int delta);
   // sandbroker_blocking_jobs: jobs waiting or running in the blocking pool.
   void SetBlockingJobs(int count);
+
+  // sandbroker_build_info{version} = 1 and sandbroker_log_lines_dropped_total need no call.
+  // A family keeps at most 256 series; further label values are counted under "other", so that
+  // nobody can fill the memory with names.
 
   // Text exposition of all of them.
   std::string Render() const;
