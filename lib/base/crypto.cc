@@ -113,7 +113,8 @@ FieldList& FieldList::Add(std::string_view field) {
 
 FieldList& FieldList::Add(int64_t number) {
   std::array<char, 8> raw;
-  for (int i = 0; i < 8; ++i) raw[static_cast<size_t>(i)] = static_cast<char>((number >> (8 * i)) & 255);
+  for (int i = 0; i < 8; ++i)
+    raw[static_cast<size_t>(i)] = static_cast<char>((number >> (8 * i)) & 255);
   return Add(std::string_view(raw.data(), raw.size()));
 }
 

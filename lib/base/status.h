@@ -90,7 +90,7 @@ inline std::string_view MessageOf(const absl::Status& status) {
 }  // namespace sandbroker
 
 // Returns the expression's status from the current function unless it is OK.
-#define SANDBROKER_RETURN_IF_ERROR(expression)                         \
-  do {                                                                 \
+#define SANDBROKER_RETURN_IF_ERROR(expression)                              \
+  do {                                                                      \
     if (absl::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)

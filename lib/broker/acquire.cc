@@ -45,8 +45,7 @@ void Broker::CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired
                              : result->source == Source::kCold ? "cold"
                                                                : "repeated";
   metrics_.CountAcquire(spec.pool, source);
-  metrics_.ObserveAcquire(source,
-                          std::chrono::duration<double>(result->timing.total).count());
+  metrics_.ObserveAcquire(source, std::chrono::duration<double>(result->timing.total).count());
 }
 
 Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spec,
@@ -106,8 +105,12 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireOnce(Principal who, AcquireSpec sp
     if (!found.ok()) co_return found.status();
     const WallTime now = scheduler_.WallNow();
     const bool dead = *found && receipts_.OwnerIsDead((*found)->owner);
-    Receipt mine{Receipt::State::kPending, hash, NewId(), settings_.replica_id,
-                 now + spec.wait_bound + std::chrono::minutes(2), ""};
+    Receipt mine{Receipt::State::kPending,
+                 hash,
+                 NewId(),
+                 settings_.replica_id,
+                 now + spec.wait_bound + std::chrono::minutes(2),
+                 ""};
     absl::StatusOr<bool> won = false;
     switch (Meet(*found, hash, now, dead)) {
       case Meeting::kReused:
@@ -196,7 +199,7 @@ Task<bool> Broker::WaitForReceipt(std::string key, Time deadline, CancelToken ca
                                [](const OneShot<bool>& waiter) { return waiter.done(); }),
                 waiters.end());
   if (waiters.empty()) receipt_waiters_.erase(key);
-  co_return go_on && scheduler_.Now() < deadline;
+  co_return go_on&& scheduler_.Now() < deadline;
 }
 
 void Broker::WakeReceipt(const std::string& key) {

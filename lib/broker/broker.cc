@@ -80,9 +80,9 @@ SandboxView Broker::View(const Sandbox& sandbox) const {
   const Sandbox::Identity& identity = sandbox.identity();
   const Lease& lease = sandbox.lease();
   SandboxView view;
-  view.handle = EncodeHandle({identity.tenant, 't', "local", identity.pool, identity.uid,
-                              sandbox.incarnation()},
-                             settings_.handle_key);
+  view.handle = EncodeHandle(
+      {identity.tenant, 't', "local", identity.pool, identity.uid, sandbox.incarnation()},
+      settings_.handle_key);
   view.state = sandbox.state();
   view.pool = identity.pool;
   view.labels = identity.labels;
@@ -125,8 +125,7 @@ absl::StatusOr<SandboxPage> Broker::List(const Principal& who, const LabelSelect
     if (place <= after) continue;
     if (page.sandboxes.size() == page_size) {
       page.next_token = EncodeHandle(
-          {who.tenant, 'p', "", StrCat(after.first.time_since_epoch().count()), after.second,
-           ""},
+          {who.tenant, 'p', "", StrCat(after.first.time_since_epoch().count()), after.second, ""},
           settings_.handle_key);
       break;
     }
@@ -174,10 +173,9 @@ absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, S
   if (!found.ok()) return found.status();
   Sandbox& sandbox = **found;
   if (sandbox.attached() >= settings_.max_streams_per_sandbox) {
-    return MakeError(Reason::kCapacity,
-                     StrCat("the sandbox has ", sandbox.attached(),
-                                  " open executions; limit max_streams_per_sandbox = ",
-                                  settings_.max_streams_per_sandbox));
+    return MakeError(Reason::kCapacity, StrCat("the sandbox has ", sandbox.attached(),
+                                               " open executions; limit max_streams_per_sandbox = ",
+                                               settings_.max_streams_per_sandbox));
   }
   agent::Start start = std::move(spec.start);
   start.set_spec_hash(SpecHash(start));

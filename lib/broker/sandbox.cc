@@ -81,8 +81,8 @@ absl::StatusOr<std::shared_ptr<Execution>> Sandbox::Start(agent::Start start, ui
   if (!link_ || !link_->open()) {
     return MakeError(Reason::kAgentUnreachable, "the sandbox's agent does not answer just now");
   }
-  auto relay = std::make_shared<ExecutionRelay>(scheduler_, this, observer, std::move(start),
-                                                window);
+  auto relay =
+      std::make_shared<ExecutionRelay>(scheduler_, this, observer, std::move(start), window);
   relays_.emplace(relay.get(), relay);
   metrics_.AddOpenStreams(1);
   relay->Begin(*link_);

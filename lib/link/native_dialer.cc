@@ -46,10 +46,9 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
  private:
   void Connect() {
     socket_ = NativeLink::Socket(loop_.context());
-    socket_.async_connect(boost::asio::local::stream_protocol::endpoint(target_.unix_path),
-                          [self = shared_from_this()](const error_code& error) {
-                            self->OnConnected(error);
-                          });
+    socket_.async_connect(
+        boost::asio::local::stream_protocol::endpoint(target_.unix_path),
+        [self = shared_from_this()](const error_code& error) { self->OnConnected(error); });
   }
 
   void OnConnected(const error_code& error) {

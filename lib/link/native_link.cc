@@ -67,12 +67,13 @@ void NativeLink::Read() {
   if (phase_ == Phase::kLost) return;
   const ReadBuffer::Room room = buffer_.Prepare(wire::kMaxMessage);
   if (room.data == nullptr) return Lose(Unreachable("message too large"), true);
-  socket_.async_read_some(
-      boost::asio::buffer(room.data, room.size),
-      [self = shared_from_this()](const error_code& error, size_t bytes) {
-        if (error) return self->Lose(Unreachable(StrCat("read: ", error.message())), true);
-        self->OnRead(bytes);
-      });
+  socket_.async_read_some(boost::asio::buffer(room.data, room.size),
+                          [self = shared_from_this()](const error_code& error, size_t bytes) {
+                            if (error)
+                              return self->Lose(Unreachable(StrCat("read: ", error.message())),
+                                                true);
+                            self->OnRead(bytes);
+                          });
 }
 
 void NativeLink::OnRead(size_t bytes) {
@@ -154,8 +155,8 @@ absl::Status NativeLink::OnHello(const agent::AgentHello& hello) {
   agent::BrokerHello& answer = *control.mutable_broker_hello();
   answer.set_version(wire::kVersion);
   answer.set_nonce(broker_nonce_);
-  answer.set_proof(wire::MakeProof(wire::Side::kBroker, target_.secret, agent_nonce_,
-                                   broker_nonce_, info_.boot_id));
+  answer.set_proof(wire::MakeProof(wire::Side::kBroker, target_.secret, agent_nonce_, broker_nonce_,
+                                   info_.boot_id));
   answer.set_heartbeat_interval_ns(settings_.heartbeat_interval.count());
   answer.set_broker_version(SANDBROKER_VERSION);
   phase_ = Phase::kProof;
@@ -164,9 +165,8 @@ absl::Status NativeLink::OnHello(const agent::AgentHello& hello) {
 }
 
 absl::Status NativeLink::OnProof(const agent::AgentProof& proof) {
-  const absl::Status status =
-      wire::CheckProof(wire::Side::kAgent, proof.proof(), target_.secret, agent_nonce_,
-                       broker_nonce_, info_.boot_id);
+  const absl::Status status = wire::CheckProof(wire::Side::kAgent, proof.proof(), target_.secret,
+                                               agent_nonce_, broker_nonce_, info_.boot_id);
   if (!status.ok()) return Unreachable(MessageOf(status));
   phase_ = Phase::kOpen;
   Beat();
@@ -290,7 +290,12 @@ void NativeLink::Beat() {
 void NativeLink::WatchSilence() {
   const Duration bound = 3 * settings_.heartbeat_interval;
   const Duration left = last_received_ + bound - loop_.Now();
-  if (left <= Duration(0)) return Lose(Unreachable("silent for three heartbeats"), true);
+  if (left <= Duration(0)) {
+    ErrorDetail detail;
+    detail.reason = Reason::kAgentUnreachable;
+    detail.metadata["silent"] = "1";  // tells a silent agent from a dropped connection
+    return Lose(MakeError(std::move(detail), "agent link: silent for three heartbeats"), true);
+  }
   silence_timer_ = loop_.After(left, [this] { WatchSilence(); });
 }
 

@@ -48,7 +48,7 @@ struct Plan {
   std::pair<int, int>* fds;  // source, target
   size_t fd_count;
   int first_free;  // above every target
-  const std::pair<int, uint64_t>* rlimits;
+  const ResourceLimit* rlimits;
   size_t rlimit_count;
   const SpawnSpec* spec;
   SpawnError* failure;  // in memory that parent and child share
@@ -99,8 +99,8 @@ SANDBROKER_CHILD_CODE void PlaceFds(const Plan* plan) {
 
 SANDBROKER_CHILD_CODE void SetLimitsAndUser(const Plan* plan) {
   for (size_t i = 0; i < plan->rlimit_count; ++i) {
-    const struct rlimit limit = {plan->rlimits[i].second, plan->rlimits[i].second};
-    if (Raw(SYS_prlimit64, 0, plan->rlimits[i].first, &limit, nullptr) != 0) {
+    const struct rlimit limit = {plan->rlimits[i].soft, plan->rlimits[i].hard};
+    if (Raw(SYS_prlimit64, 0, plan->rlimits[i].resource, &limit, nullptr) != 0) {
       Fail(plan, "rlimit");
     }
   }

@@ -15,6 +15,12 @@
 
 namespace sandbroker {
 
+struct ResourceLimit {
+  int resource = 0;  // RLIMIT_x
+  uint64_t soft = 0;
+  uint64_t hard = soft;
+};
+
 struct SpawnSpec {
   std::vector<std::string> argv;  // not empty
   // Resolved path for exec; argv[0] is passed as it is.
@@ -30,12 +36,12 @@ struct SpawnSpec {
   // An open cgroup.procs the child writes itself into before exec; -1 = none.
   int cgroup_procs_fd = -1;
   bool no_new_privileges = true;
-  std::vector<std::pair<int, uint64_t>> rlimits;  // RLIMIT_x -> soft and hard
+  std::vector<ResourceLimit> rlimits;
 };
 
 struct SpawnError {
   int error_number;
-  const char* step;  // "exec", "cwd", "fork", "user", "cgroup", "fds"
+  const char* step;  // "exec", "cwd", "fork", "user", "cgroup", "fds", "rlimit"
 };
 
 struct Spawned {

@@ -18,9 +18,9 @@ inline constexpr std::string_view kSubprotocol = "sandbroker.link.1";
 inline constexpr uint32_t kVersion = 1;
 
 // Largest payloads. A WebSocket message above kMaxMessage is refused by the transport.
-inline constexpr size_t kMaxData = 256 * 1024;          // bytes of a DATA, without its address
-inline constexpr size_t kMaxOpen = 5 * 1024 * 1024;     // argv and env of one Start
-inline constexpr size_t kMaxControl = 1024 * 1024;      // every other proto payload
+inline constexpr size_t kMaxData = 256 * 1024;       // bytes of a DATA, without its address
+inline constexpr size_t kMaxOpen = 5 * 1024 * 1024;  // argv and env of one Start
+inline constexpr size_t kMaxControl = 1024 * 1024;   // every other proto payload
 inline constexpr size_t kMaxMessage = kHeaderSize + kMaxOpen;
 
 enum class Kind : uint8_t {

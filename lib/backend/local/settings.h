@@ -2,10 +2,10 @@
 // configuration.
 #pragma once
 
+#include <sys/types.h>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <sys/types.h>
 #include <utility>
 #include <vector>
 

@@ -12,7 +12,7 @@ namespace sandbroker::broker {
 
 struct Handle {
   std::string tenant;
-  char kind = 't';  // 't' task, 'w' workspace
+  char kind = 't';    // 't' task, 'w' workspace
   std::string space;  // namespace on Kubernetes, "local" here
   std::string name;   // pool here
   std::string uid;

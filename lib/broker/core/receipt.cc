@@ -58,10 +58,9 @@ std::string RequestHash(const AcquireSpec& spec) {
 
 std::string FormatReceipt(const Receipt& receipt) {
   return StrCat("version=", kVersion, "\nstate=", StateName(receipt.state),
-                      "\nbody=", receipt.body_hash, "\ntoken=", receipt.token,
-                      "\nowner=", receipt.owner,
-                      "\ndeadline=", receipt.deadline.time_since_epoch().count(),
-                      "\nuid=", receipt.uid, "\n");
+                "\nbody=", receipt.body_hash, "\ntoken=", receipt.token, "\nowner=", receipt.owner,
+                "\ndeadline=", receipt.deadline.time_since_epoch().count(), "\nuid=", receipt.uid,
+                "\n");
 }
 
 absl::StatusOr<Receipt> ParseReceipt(std::string_view text) {

@@ -35,12 +35,12 @@ std::string FormatReceipt(const Receipt& receipt);
 absl::StatusOr<Receipt> ParseReceipt(std::string_view text);
 
 enum class Meeting {
-  kCreate,     // nothing there: create pending with an own token
-  kTake,       // compare-and-set to pending with an own token
-  kWait,       // someone is at it
-  kRepeat,     // bound: answer with its sandbox, or that it is gone
-  kReused,     // another body under the same id
-  kGone,       // its sandbox is gone for good
+  kCreate,  // nothing there: create pending with an own token
+  kTake,    // compare-and-set to pending with an own token
+  kWait,    // someone is at it
+  kRepeat,  // bound: answer with its sandbox, or that it is gone
+  kReused,  // another body under the same id
+  kGone,    // its sandbox is gone for good
 };
 
 // `owner_dead`: the replica that wrote it is known to be gone.

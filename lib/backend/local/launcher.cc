@@ -1,0 +1,231 @@
+#include "lib/backend/local/launcher.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "lib/backend/local/isolation.h"
+#include "lib/base/crypto.h"
+#include "lib/base/status.h"
+#include "lib/base/strings.h"
+#include "lib/process/spawn.h"
+
+namespace sandbroker::local {
+namespace {
+
+constexpr size_t kSecretSize = 32;
+
+absl::Status SystemError(std::string_view what, int error_number) {
+  return MakeError(Reason::kNotReady, StrCat(what, ": ", std::strerror(error_number)));
+}
+
+std::string DirectoryOf(const LocalSettings& settings, const std::string& uid) {
+  return StrCat(settings.state_dir, "/sandboxes/", uid);
+}
+
+struct Pipe {
+  UniqueFd read;
+  UniqueFd write;
+};
+
+absl::StatusOr<Pipe> MakePipe() {
+  int fds[2];
+  if (pipe2(fds, O_CLOEXEC) != 0) return SystemError("pipe", errno);
+  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// Bound and not yet listening: the agent listens, so the peer's credentials are its own.
+absl::StatusOr<UniqueFd> BindSocket(const std::string& path) {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return SystemError("socket", errno);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return SystemError("socket path", ENAMETOOLONG);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0) {
+    return SystemError(StrCat("bind ", path), errno);
+  }
+  return socket;
+}
+
+absl::StatusOr<UniqueFd> MemoryFile(const std::string& content) {
+  UniqueFd file(memfd_create("etc", MFD_CLOEXEC));
+  if (!file.valid()) return SystemError("memfd_create", errno);
+  if (write(file.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()) ||
+      lseek(file.get(), 0, SEEK_SET) != 0) {
+    return SystemError("memfd write", errno);
+  }
+  return file;
+}
+
+// What bubblewrap is started with besides its argv; the fds live until it has them.
+struct Inherited {
+  std::vector<UniqueFd> owned;
+  std::vector<std::pair<int, int>> map;
+
+  void Give(UniqueFd fd, int number) {
+    map.emplace_back(fd.get(), number);
+    owned.push_back(std::move(fd));
+  }
+};
+
+absl::Status GiveCommon(const LocalSettings& settings, Inherited* inherited) {
+  UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null.valid()) return SystemError("/dev/null", errno);
+  inherited->map.emplace_back(null.get(), 0);
+  inherited->Give(std::move(null), 1);
+  UniqueFd agent(open(settings.agent_path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!agent.valid()) return SystemError(StrCat("agent ", settings.agent_path), errno);
+  inherited->Give(std::move(agent), kAgentFd);
+  int number = kFirstEtcFd;
+  for (const EtcFile& file : MinimalEtc()) {
+    absl::StatusOr<UniqueFd> memory = MemoryFile(file.content);
+    if (!memory.ok()) return memory.status();
+    inherited->Give(*std::move(memory), number++);
+  }
+  return absl::OkStatus();
+}
+
+std::string FindBwrap(const LocalSettings& settings) {
+  const char* path = std::getenv("PATH");
+  std::string resolved;
+  const int error =
+      ResolveProgram(settings.bwrap_path, path ? path : "/usr/bin:/bin", "", &resolved);
+  return error == 0 ? resolved : "";
+}
+
+absl::Status SpawnBwrap(const LocalSettings& settings, const TemplateSettings& tmpl,
+                        const std::vector<std::string>& agent_args, uid_t host_uid,
+                        const Inherited& inherited, Spawned* spawned) {
+  SpawnSpec spec;
+  spec.path = FindBwrap(settings);
+  if (spec.path.empty()) {
+    return MakeError(Reason::kIsolationUnavailable,
+                     StrCat("'", settings.bwrap_path, "' was not found; install bubblewrap"));
+  }
+  std::vector<std::string> command = {StrCat("/proc/self/fd/", kAgentFd)};
+  command.insert(command.end(), agent_args.begin(), agent_args.end());
+  spec.argv = BubblewrapArgv(settings.bwrap_path, tmpl, command);
+  spec.cwd = "/";
+  spec.fds = inherited.map;
+  if (host_uid != 0) spec.user = {host_uid, static_cast<gid_t>(host_uid)};
+  if (const auto error = Spawn(spec, spawned)) {
+    return SystemError(StrCat("starting bubblewrap (", error->step, ")"), error->error_number);
+  }
+  return absl::OkStatus();
+}
+
+std::string ReadAll(int fd) {
+  std::string text;
+  char part[4096];
+  ssize_t got;
+  while (text.size() < 64 * 1024 && (got = read(fd, part, sizeof(part))) > 0) {
+    text.append(part, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+absl::StatusOr<UniqueFd> SecretPipe(const std::string& secret) {
+  absl::StatusOr<Pipe> pipe = MakePipe();
+  if (!pipe.ok()) return pipe.status();
+  if (write(pipe->write.get(), secret.data(), secret.size()) !=
+      static_cast<ssize_t>(secret.size())) {
+    return SystemError("secret pipe", errno);
+  }
+  return std::move(pipe->read);
+}
+
+}  // namespace
+
+absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSettings& tmpl,
+                                const std::string& uid, uid_t host_uid) {
+  Launched launched;
+  const std::string directory = DirectoryOf(settings, uid);
+  if (mkdir(directory.c_str(), 0700) != 0) return SystemError(StrCat("mkdir ", directory), errno);
+  launched.directory = UniqueFd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!launched.directory.valid()) return SystemError(directory, errno);
+  launched.socket_path = StrCat("/proc/self/fd/", launched.directory.get(), "/agent.sock");
+  launched.secret = RandomBytes(kSecretSize);
+
+  Inherited inherited;
+  SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, &inherited));
+  absl::StatusOr<UniqueFd> socket = BindSocket(launched.socket_path);
+  if (!socket.ok()) return socket.status();
+  inherited.Give(*std::move(socket), kListenFd);
+  absl::StatusOr<UniqueFd> secret = SecretPipe(launched.secret);
+  if (!secret.ok()) return secret.status();
+  inherited.Give(*std::move(secret), kSecretFd);
+  absl::StatusOr<Pipe> info = MakePipe();
+  absl::StatusOr<Pipe> errors = MakePipe();
+  if (!info.ok()) return info.status();
+  if (!errors.ok()) return errors.status();
+  inherited.Give(std::move(info->write), kInfoFd);
+  inherited.Give(std::move(errors->write), 2);
+  launched.info = std::move(info->read);
+  launched.stderr_ = std::move(errors->read);
+
+  Spawned spawned;
+  SANDBROKER_RETURN_IF_ERROR(
+      SpawnBwrap(settings, tmpl,
+                 {"--workspace", "/workspace", "--listen-fd", std::to_string(kListenFd),
+                  "--secret-fd", std::to_string(kSecretFd)},
+                 host_uid, inherited, &spawned));
+  launched.monitor_pid = spawned.pid;
+  launched.monitor_pidfd = std::move(spawned.pidfd);
+  return launched;
+}
+
+pid_t ReadChildPid(int info_fd) {
+  pollfd ready{info_fd, POLLIN, 0};
+  if (poll(&ready, 1, 0) <= 0) return 0;
+  char text[256] = {};
+  const ssize_t got = read(info_fd, text, sizeof(text) - 1);
+  if (got <= 0) return 0;
+  const char* at = std::strstr(text, "\"child-pid\":");
+  return at == nullptr ? 0 : std::atoi(at + std::strlen("\"child-pid\":"));
+}
+
+void RemoveSandboxDirectory(const LocalSettings& settings, const std::string& uid) {
+  std::error_code ignored;
+  std::filesystem::remove_all(DirectoryOf(settings, uid), ignored);
+}
+
+absl::Status ProbeIsolation(const LocalSettings& settings) {
+  for (const auto& [name, tmpl] : settings.templates) {
+    Inherited inherited;
+    SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, &inherited));
+    absl::StatusOr<Pipe> info = MakePipe();
+    absl::StatusOr<Pipe> errors = MakePipe();
+    if (!info.ok()) return info.status();
+    if (!errors.ok()) return errors.status();
+    inherited.Give(std::move(info->write), kInfoFd);
+    inherited.Give(std::move(errors->write), 2);
+    Spawned spawned;
+    const uid_t host_uid = geteuid() == 0 ? settings.uid_first : 0;
+    SANDBROKER_RETURN_IF_ERROR(
+        SpawnBwrap(settings, tmpl, {"--version"}, host_uid, inherited, &spawned));
+    inherited.owned.clear();
+    const std::string complaint = ReadAll(errors->read.get());
+    int status = 0;
+    while (waitpid(spawned.pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
+    return MakeError(Reason::kIsolationUnavailable,
+                     StrCat("template '", name, "': ", ExplainFailure(complaint), " [",
+                            StripWhitespace(complaint), "]"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace sandbroker::local

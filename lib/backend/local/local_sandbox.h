@@ -1,0 +1,82 @@
+// One local sandbox from start to gone. States: starting -> ready -> (linkless -> ready) -> ending
+// -> gone. It watches bubblewrap and the agent through pidfds, dials the agent, dials again when
+// the link drops, and ends everything inside by ending the agent, which is the first process of
+// the sandbox's pid namespace. Loop thread only; kept alive by its pending operations.
+#pragma once
+
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/async/loop.h"
+#include "lib/backend/local/launcher.h"
+#include "lib/backend/local/settings.h"
+#include "lib/broker/agent_link.h"
+
+namespace sandbroker::local {
+
+class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
+ public:
+  // All on the loop thread. Gone is the last, and comes exactly once.
+  struct Callbacks {
+    std::function<void()> ready;
+    std::function<void(const absl::Status& why)> link_lost;
+    std::function<void()> link_restored;
+    std::function<void(const std::string& cause)> gone;
+  };
+  LocalSandbox(Loop& loop, broker::AgentDialer& dialer, const LocalSettings& settings,
+               std::string uid, Launched launched, Callbacks callbacks);
+  ~LocalSandbox();
+
+  // Watches and dials. Once.
+  void Start();
+  // Ends it; Callbacks::gone follows. Idempotent; the first cause counts.
+  void Kill(const std::string& cause);
+
+  const std::string& uid() const { return uid_; }
+  // nullptr while there is none.
+  const std::shared_ptr<broker::AgentLink>& link() const { return link_; }
+  bool gone() const { return state_ == State::kGone; }
+  // The last words of bubblewrap or the agent, for a start that failed.
+  const std::string& complaint() const { return complaint_; }
+
+ private:
+  enum class State { kStarting, kReady, kLinkless, kEnding, kGone };
+  using Descriptor = boost::asio::posix::stream_descriptor;
+
+  void Dial(Duration bound);
+  void OnDialed(absl::StatusOr<broker::AgentDialer::Dialed> dialed);
+  void OnLost(const absl::Status& why);
+  void ReadComplaints();
+  void WatchMonitor();
+  void WatchAgent(int pid);
+  void OnAgentExit();
+  void OnMonitorExit();
+  void KillAgent();
+  // Of the sandbox's first process on this host; 0 while bubblewrap has not said.
+  pid_t ChildPid();
+  void BecomeGone();
+
+  Loop& loop_;
+  broker::AgentDialer& dialer_;
+  const LocalSettings& settings_;
+  const std::string uid_;
+  Launched launched_;
+  Callbacks callbacks_;
+  State state_ = State::kStarting;
+  std::string cause_;
+  std::string boot_id_;
+  std::shared_ptr<broker::AgentLink> link_;
+  Descriptor monitor_;  // readable once bubblewrap has ended
+  Descriptor agent_;    // readable once the agent has ended
+  Descriptor errors_;
+  std::string complaint_;
+  std::array<char, 1024> part_;
+  pid_t child_pid_ = 0;
+  std::unique_ptr<Timer> kill_timer_;  // tries again while bubblewrap is still setting up
+};
+
+}  // namespace sandbroker::local

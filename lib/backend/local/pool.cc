@@ -1,0 +1,334 @@
+#include "lib/backend/local/pool.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/ids.h"
+#include "lib/base/status.h"
+#include "lib/base/strings.h"
+#include "lib/obs/log.h"
+
+namespace sandbroker::local {
+namespace {
+
+using broker::AcquireQueue;
+using broker::Binding;
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+// A warm sandbox whose broker has died ends itself after this; moved ahead every third of it.
+constexpr Duration kWarmBackstop = minutes(10);
+constexpr Duration kReleaseBound = seconds(30);
+
+absl::Status DrainingError() {
+  return MakeError(Reason::kServerDraining, "this server is going away; try another");
+}
+
+}  // namespace
+
+bool UidRange::Take(uid_t* uid) {
+  *uid = 0;
+  if (!enabled_) return true;
+  for (size_t tried = 0; tried < used_.size(); ++tried) {
+    const size_t at = next_++ % used_.size();
+    if (used_[at]) continue;
+    used_[at] = true;
+    *uid = first_ + static_cast<uid_t>(at);
+    return true;
+  }
+  return false;
+}
+
+void UidRange::Free(uid_t uid) {
+  if (enabled_ && uid >= first_) used_[uid - first_] = false;
+}
+
+Pool::Pool(PoolParts parts, PoolSettings settings)
+    : parts_(parts),
+      settings_(std::move(settings)),
+      template_(parts.settings.templates.at(settings_.template_name)),
+      queue_({settings_.warm, settings_.limit, settings_.max_waiting, settings_.max_starting}) {}
+
+broker::PoolCounts Pool::Counts() const {
+  broker::PoolCounts counts;
+  for (const auto& [uid, member] : members_) {
+    if (member.use == Use::kStarting) ++counts.starting;
+    if (member.use == Use::kReady) ++counts.ready;
+    if (member.use == Use::kClaimed || member.use == Use::kEnding) ++counts.claimed;
+  }
+  return counts;
+}
+
+void Pool::Publish() const {
+  const broker::PoolCounts counts = Counts();
+  parts_.metrics.SetPool(settings_.name, static_cast<int>(counts.ready),
+                         static_cast<int>(counts.starting), static_cast<int>(counts.claimed),
+                         static_cast<int>(queue_.waiting()));
+}
+
+broker::PoolCapacity Pool::Capacity() const {
+  const broker::PoolCounts counts = Counts();
+  broker::PoolCapacity capacity;
+  capacity.pool = settings_.name;
+  capacity.wanted = settings_.warm;
+  capacity.ready = counts.ready;
+  capacity.pending = counts.starting;
+  capacity.claimed = counts.claimed;
+  capacity.waiting_callers = queue_.waiting();
+  capacity.limit = settings_.limit;
+  capacity.last_error = last_error_;
+  return capacity;
+}
+
+void Pool::Refill() {
+  if (draining_ || backoff_timer_) return;
+  for (uint32_t n = queue_.ToStart(Counts()); n > 0; --n) {
+    Member member;
+    if (!parts_.uids.Take(&member.host_uid)) {
+      last_error_ = "no free host uid; raise uid_count";
+      break;
+    }
+    const std::string uid = NewId();
+    member.begun = parts_.loop.Now();
+    members_.emplace(uid, std::move(member));
+    parts_.scope.Spawn("start sandbox", StartOne(uid));
+  }
+  Publish();
+}
+
+Task<void> Pool::StartOne(std::string uid) {
+  const uid_t host_uid = members_.at(uid).host_uid;
+  const auto launch = [this, uid, host_uid] {
+    return Launch(parts_.settings, template_, uid, host_uid);
+  };
+  absl::StatusOr<absl::StatusOr<Launched>> launched = co_await parts_.blocking.Run(launch);
+  const absl::Status status = launched.ok() ? launched->status() : launched.status();
+  if (!status.ok()) {
+    Forget(uid);
+    OnStartFailed(std::string(MessageOf(status)));
+    co_return;
+  }
+  Member& member = members_.at(uid);
+  member.sandbox = std::make_shared<LocalSandbox>(parts_.loop, parts_.dialer, parts_.settings, uid,
+                                                  **std::move(launched), CallbacksOf(uid));
+  member.sandbox->Start();
+  if (draining_ || member.use == Use::kEnding) {
+    member.use = Use::kEnding;
+    member.sandbox->Kill("the broker is stopping");
+  }
+}
+
+LocalSandbox::Callbacks Pool::CallbacksOf(const std::string& uid) {
+  LocalSandbox::Callbacks callbacks;
+  callbacks.ready = [this, uid] { OnReady(uid); };
+  callbacks.gone = [this, uid](const std::string& cause) { OnGone(uid, cause); };
+  callbacks.link_lost = [this, uid](const absl::Status& why) {
+    Member& member = members_.at(uid);
+    if (member.use == Use::kReady) {
+      // Nobody has it: not worth mending.
+      member.use = Use::kEnding;
+      ready_.erase(std::remove(ready_.begin(), ready_.end(), uid), ready_.end());
+      parts_.loop.Post([sandbox = member.sandbox] { sandbox->Kill("warm sandbox lost its link"); });
+    } else if (member.use == Use::kClaimed && observer_ != nullptr) {
+      observer_->OnLinkLost(uid, why);
+    }
+  };
+  callbacks.link_restored = [this, uid] {
+    const Member& member = members_.at(uid);
+    if (member.use == Use::kClaimed && observer_ != nullptr) {
+      observer_->OnLinkRestored(uid, member.sandbox->link());
+    }
+  };
+  return callbacks;
+}
+
+void Pool::OnReady(const std::string& uid) {
+  Member& member = members_.at(uid);
+  if (member.use != Use::kStarting) return;
+  member.start_time = parts_.loop.Now() - member.begun;
+  member.sandbox->link()->SetBackstop(parts_.loop.Now() + kWarmBackstop);
+  last_error_.clear();
+  backoff_ = Duration(0);
+  if (const auto ticket = queue_.OnReady()) {
+    member.use = Use::kClaimed;
+    const auto waiter = waiters_.extract(*ticket);
+    waiter.mapped().Set(uid);
+    ArmExpiry();
+  } else {
+    member.use = Use::kReady;
+    ready_.push_back(uid);
+    if (!alive_timer_) KeepWarmAlive();
+  }
+  Refill();
+}
+
+void Pool::OnGone(const std::string& uid, const std::string& cause) {
+  Member& member = members_.at(uid);
+  const Use use = member.use;
+  ready_.erase(std::remove(ready_.begin(), ready_.end(), uid), ready_.end());
+  const std::vector<OneShot<bool>> waiters = std::move(member.gone_waiters);
+  Forget(uid);
+  for (const OneShot<bool>& waiter : waiters) waiter.Set(true);
+  if (use == Use::kClaimed && observer_ != nullptr) observer_->OnSandboxGone(uid, cause);
+  if (use == Use::kStarting) return OnStartFailed(cause);
+  Refill();
+}
+
+void Pool::Forget(const std::string& uid) {
+  const auto it = members_.find(uid);
+  parts_.uids.Free(it->second.host_uid);
+  members_.erase(it);
+  RemoveSandboxDirectory(parts_.settings, uid);  // an empty folder and a socket
+  Publish();
+}
+
+void Pool::OnStartFailed(const std::string& why) {
+  last_error_ = why;
+  obs::Log(obs::Level::kError, "a sandbox could not be started",
+           {{"pool", settings_.name}, {"why", why}});
+  parts_.metrics.CountRelease("start_failed");
+  backoff_ = std::clamp<Duration>(backoff_ * 2, milliseconds(100), seconds(10));
+  backoff_timer_ = parts_.loop.After(backoff_, [this] {
+    backoff_timer_.reset();
+    Refill();
+  });
+}
+
+std::string Pool::NextReady() {
+  const std::string uid = ready_.front();
+  ready_.pop_front();
+  members_.at(uid).use = Use::kClaimed;
+  return uid;
+}
+
+Task<absl::StatusOr<Binding>> Pool::Acquire(broker::AcquireSpec spec, CancelToken cancel) {
+  if (draining_) co_return DrainingError();
+  if (cancel.cancelled()) co_return MakeError(Reason::kCancelled, "the caller went away");
+  const Time arrived = parts_.loop.Now();
+  AcquireQueue::Ticket ticket = 0;
+  const Time deadline = SaturatingAdd(arrived, spec.wait_bound);
+  switch (queue_.Arrive(spec.fallback, deadline, Counts(), &ticket)) {
+    case AcquireQueue::Admission::kTake: {
+      const std::string uid = NextReady();
+      Refill();
+      co_return Bind(uid, arrived);
+    }
+    case AcquireQueue::Admission::kDry:
+    case AcquireQueue::Admission::kFull:
+      co_return DryError(spec);
+    case AcquireQueue::Admission::kQueued:
+      break;
+  }
+  OneShot<Handed> handed;
+  waiters_.emplace(ticket, handed);
+  cancel.OnCancel([this, ticket, handed] {
+    if (!queue_.Leave(ticket)) return;
+    waiters_.erase(ticket);
+    ArmExpiry();
+    handed.Set(MakeError(Reason::kCancelled, "the caller went away"));
+  });
+  ArmExpiry();
+  Refill();
+  const Handed uid = co_await handed.Wait();
+  cancel.OnCancel(nullptr);
+  if (!uid.ok()) {
+    if (uid.status().code() == absl::StatusCode::kDeadlineExceeded) co_return DryError(spec);
+    co_return uid.status();
+  }
+  co_return Bind(*uid, arrived);
+}
+
+absl::StatusOr<Binding> Pool::Bind(const std::string& uid, Time arrived) {
+  const auto it = members_.find(uid);
+  if (it == members_.end() || it->second.sandbox->link() == nullptr) {
+    return MakeError(Reason::kNotReady, "the sandbox ended while it was handed out; try again");
+  }
+  const Member& member = it->second;
+  Binding binding;
+  binding.uid = uid;
+  binding.link = member.sandbox->link();
+  const bool cold = member.begun >= arrived;
+  binding.source = cold ? broker::Source::kCold : broker::Source::kWarm;
+  binding.started = cold ? member.start_time : Duration(0);
+  binding.queued = std::max(parts_.loop.Now() - arrived - binding.started, Duration(0));
+  Publish();
+  return binding;
+}
+
+absl::Status Pool::DryError(const broker::AcquireSpec& spec) const {
+  const broker::PoolCounts counts = Counts();
+  ErrorDetail detail;
+  detail.reason = Reason::kPoolExhausted;
+  detail.metadata = {{"pool", settings_.name},
+                     {"limit", std::to_string(settings_.limit)},
+                     {"claimed", std::to_string(counts.claimed)}};
+  const std::string failed = last_error_.empty() ? "" : StrCat("; last start: ", last_error_);
+  return MakeError(
+      std::move(detail),
+      StrCat("pool '", spec.pool, "' had no sandbox in time: ", counts.claimed, " of at most ",
+             settings_.limit, " are held, ", queue_.waiting(), " callers wait", failed));
+}
+
+void Pool::ArmExpiry() {
+  const Time next = queue_.NextDeadline();
+  if (next == kNever) {
+    expiry_timer_.reset();
+    return;
+  }
+  expiry_timer_ = parts_.loop.After(std::max(next - parts_.loop.Now(), Duration(0)), [this] {
+    for (const auto ticket : queue_.Expire(parts_.loop.Now())) {
+      waiters_.extract(ticket).mapped().Set(absl::DeadlineExceededError("wait_bound"));
+    }
+    ArmExpiry();
+    Publish();
+  });
+}
+
+void Pool::KeepWarmAlive() {
+  const Time until = parts_.loop.Now() + kWarmBackstop;
+  for (const std::string& uid : ready_) members_.at(uid).sandbox->link()->SetBackstop(until);
+  alive_timer_ = parts_.loop.After(kWarmBackstop / 3, [this] { KeepWarmAlive(); });
+}
+
+Task<absl::Status> Pool::Release(std::string uid) {
+  const auto it = members_.find(uid);
+  if (it == members_.end()) co_return absl::OkStatus();
+  OneShot<bool> gone;
+  it->second.gone_waiters.push_back(gone);
+  it->second.use = Use::kEnding;
+  const std::shared_ptr<LocalSandbox> sandbox = it->second.sandbox;
+  if (sandbox) sandbox->Kill("released");
+  const auto timer = parts_.loop.After(kReleaseBound, [gone] { gone.Set(false); });
+  if (!co_await gone.Wait()) {
+    co_return MakeError(Reason::kNotReady, "the sandbox was killed and has not ended yet");
+  }
+  co_return absl::OkStatus();
+}
+
+void Pool::Drain() {
+  draining_ = true;
+  backoff_timer_.reset();
+  alive_timer_.reset();
+  for (const auto ticket : queue_.Clear()) {
+    waiters_.extract(ticket).mapped().Set(DrainingError());
+  }
+  ArmExpiry();
+  ready_.clear();
+  for (auto& [uid, member] : members_) {
+    if (member.use == Use::kClaimed || !member.sandbox) continue;
+    member.use = Use::kEnding;
+    parts_.loop.Post([sandbox = member.sandbox] { sandbox->Kill("the broker is stopping"); });
+  }
+}
+
+Task<void> Pool::Shutdown() {
+  Drain();
+  while (!members_.empty()) {
+    const std::string uid = members_.begin()->first;
+    const absl::Status status = co_await Release(uid);
+    if (!status.ok()) co_return;
+  }
+}
+
+}  // namespace sandbroker::local
