@@ -1,0 +1,81 @@
+"""Processes as /proc shows them."""
+import os
+
+
+def _stat(pid):
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        head, _, tail = file.read().rpartition(b")")
+    fields = tail.split()
+    return {"name": head.partition(b"(")[2].decode(), "state": fields[0].decode(),
+            "parent": int(fields[1]), "ticks": int(fields[11]) + int(fields[12])}
+
+
+def _all():
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            try:
+                found[int(entry)] = _stat(entry)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+    return found
+
+
+def descendants(pid):
+    """{pid: stat} of everything below `pid`."""
+    everything = _all()
+    below, todo = {}, [pid]
+    while todo:
+        parent = todo.pop()
+        for child, stat in everything.items():
+            if stat["parent"] == parent and child not in below:
+                below[child] = stat
+                todo.append(child)
+    return below
+
+
+def agents(pid):
+    """Agents below the broker `pid`: the processes whose program is the agent's file."""
+    return [child for child, stat in descendants(pid).items() if _is_agent(child, stat)]
+
+
+def _is_agent(pid, stat):
+    if stat["state"] == "Z":
+        return False
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            command = file.read().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(command) and command[0].endswith(b"sandbroker-agent")
+
+
+def zombies(pid):
+    return [child for child, stat in descendants(pid).items() if stat["state"] == "Z"]
+
+
+def open_fds(pid):
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def rss_kib(pid):
+    with open(f"/proc/{pid}/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"VmRSS:"):
+                return int(line.split()[1])
+    return 0
+
+
+def threads(pid):
+    return len(os.listdir(f"/proc/{pid}/task"))
+
+
+def cpu_seconds(pid):
+    return _stat(pid)["ticks"] / os.sysconf("SC_CLK_TCK")
+
+
+def alive(pid):
+    try:
+        return _stat(pid)["state"] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
