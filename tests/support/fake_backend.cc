@@ -1,0 +1,122 @@
+#include "tests/support/fake_backend.h"
+
+#include <utility>
+
+#include "lib/base/status.h"
+#include "lib/base/strings.h"
+
+namespace sandbroker::testing {
+
+broker::Binding FakeBackend::Make() {
+  const std::string uid = StrCat("uid-", ++made_);
+  auto link = std::make_shared<FakeAgentLink>(StrCat("boot-", made_));
+  if (on_link) on_link(*link);
+  links_[uid] = link;
+  return {uid, link, broker::Source::kWarm, Duration(0), Duration(0)};
+}
+
+Task<absl::StatusOr<broker::Binding>> FakeBackend::Acquire(const broker::AcquireSpec& spec,
+                                                           CancelToken cancel) {
+  if (spec.pool != "default") {
+    co_return MakeError(Reason::kPoolNotFound, StrCat("no pool '", spec.pool, "'"));
+  }
+  if (draining_) co_return MakeError(Reason::kServerDraining, "draining");
+  if (acquire_error) co_return *acquire_error;
+  if (hold_acquires) {
+    OneShot<absl::Status> turn;
+    waiting_.push_back(turn);
+    cancel.OnCancel([turn] { turn.Set(MakeError(Reason::kCancelled, "the caller went away")); });
+    const absl::Status status = co_await turn.Wait();
+    cancel.OnCancel(nullptr);
+    if (!status.ok()) co_return status;
+  }
+  co_return Make();
+}
+
+bool FakeBackend::Grant() {
+  while (!waiting_.empty()) {
+    const OneShot<absl::Status> turn = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    if (turn.done()) continue;
+    turn.Set(absl::OkStatus());
+    return true;
+  }
+  return false;
+}
+
+size_t FakeBackend::waiting() const {
+  size_t count = 0;
+  for (const auto& turn : waiting_) count += turn.done() ? 0 : 1;
+  return count;
+}
+
+Task<absl::Status> FakeBackend::Release(const std::string& uid) {
+  const std::string id = uid;  // the caller's may die while this waits
+  if (release_error) co_return *release_error;
+  if (hold_releases) {
+    OneShot<absl::Status> turn;
+    releasing_.push_back(turn);
+    const absl::Status status = co_await turn.Wait();
+    if (!status.ok()) co_return status;
+  }
+  if (links_.erase(id) > 0) ++released_;
+  co_return absl::OkStatus();
+}
+
+void FakeBackend::FinishReleases() {
+  hold_releases = false;
+  for (const auto& turn : std::exchange(releasing_, {})) turn.Set(absl::OkStatus());
+}
+
+std::shared_ptr<FakeAgentLink> FakeBackend::link(const std::string& uid) const {
+  const auto it = links_.find(uid);
+  return it == links_.end() ? nullptr : it->second;
+}
+
+std::shared_ptr<FakeAgentLink> FakeBackend::only_link() const {
+  return links_.size() == 1 ? links_.begin()->second : nullptr;
+}
+
+void FakeBackend::Kill(const std::string& uid, const std::string& cause) {
+  links_.erase(uid);
+  if (observer_ != nullptr) observer_->OnSandboxGone(uid, cause);
+}
+
+std::vector<broker::PoolCapacity> FakeBackend::Capacity() const {
+  broker::PoolCapacity pool;
+  pool.pool = "default";
+  pool.wanted = 2;
+  pool.ready = 2;
+  pool.claimed = static_cast<uint32_t>(links_.size());
+  pool.waiting_callers = static_cast<uint32_t>(waiting());
+  pool.limit = 64;
+  return {pool};
+}
+
+void FakeBackend::Drain() {
+  draining_ = true;
+  for (const auto& turn : std::exchange(waiting_, {})) {
+    turn.Set(MakeError(Reason::kServerDraining, "draining"));
+  }
+}
+
+Task<absl::StatusOr<bool>> MemoryReceipts::Create(std::string key, broker::Receipt receipt) {
+  co_return receipts_.emplace(std::move(key), std::move(receipt)).second;
+}
+
+Task<absl::StatusOr<std::optional<broker::Receipt>>> MemoryReceipts::Read(std::string key) {
+  const auto it = receipts_.find(key);
+  if (it == receipts_.end()) co_return std::nullopt;
+  co_return it->second;
+}
+
+Task<absl::StatusOr<bool>> MemoryReceipts::CompareAndSet(std::string key,
+                                                         std::string expected_token,
+                                                         broker::Receipt receipt) {
+  const auto it = receipts_.find(key);
+  if (it == receipts_.end() || it->second.token != expected_token) co_return false;
+  it->second = std::move(receipt);
+  co_return true;
+}
+
+}  // namespace sandbroker::testing

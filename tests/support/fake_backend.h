@@ -1,0 +1,77 @@
+// A Backend that makes sandboxes out of FakeAgentLinks, and a ReceiptStore in memory: the parts
+// around a Broker whose behaviour a test decides. Loop thread only, hooks included.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/broker/backend.h"
+#include "lib/broker/receipt_store.h"
+#include "tests/support/fake_agent_link.h"
+
+namespace sandbroker::testing {
+
+class FakeBackend final : public broker::Backend {
+ public:
+  // Sees each new link before the broker does.
+  std::function<void(FakeAgentLink&)> on_link;
+  // Acquire fails with it.
+  std::optional<absl::Status> acquire_error;
+  // Acquire waits in order until Grant, Drain or its cancellation.
+  bool hold_acquires = false;
+  // Answers Release with it; the sandbox stays.
+  std::optional<absl::Status> release_error;
+  bool hold_releases = false;
+
+  // Lets the longest waiting Acquire go on. False: nobody waits.
+  bool Grant();
+  void FinishReleases();
+  size_t waiting() const;
+  size_t acquired() const { return made_; }
+  size_t released() const { return released_; }
+  size_t live() const { return links_.size(); }
+  // Null when it is gone.
+  std::shared_ptr<FakeAgentLink> link(const std::string& uid) const;
+  std::shared_ptr<FakeAgentLink> only_link() const;
+  // The agent is gone for certain.
+  void Kill(const std::string& uid, const std::string& cause);
+
+  std::string name() const override { return "fake"; }
+  std::vector<std::string> capabilities() const override { return {"task", "request_id"}; }
+  std::vector<std::string> pools() const override { return {"default"}; }
+  void SetObserver(broker::BackendObserver* observer) override { observer_ = observer; }
+  Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
+                                                CancelToken cancel) override;
+  Task<absl::Status> Release(const std::string& uid) override;
+  std::vector<broker::PoolCapacity> Capacity() const override;
+  void Drain() override;
+
+ private:
+  broker::Binding Make();
+
+  broker::BackendObserver* observer_ = nullptr;
+  std::map<std::string, std::shared_ptr<FakeAgentLink>> links_;  // by uid
+  std::vector<OneShot<absl::Status>> waiting_;
+  std::vector<OneShot<absl::Status>> releasing_;
+  size_t made_ = 0;
+  size_t released_ = 0;
+  bool draining_ = false;
+};
+
+class MemoryReceipts final : public broker::ReceiptStore {
+ public:
+  Task<absl::StatusOr<bool>> Create(std::string key, broker::Receipt receipt) override;
+  Task<absl::StatusOr<std::optional<broker::Receipt>>> Read(std::string key) override;
+  Task<absl::StatusOr<bool>> CompareAndSet(std::string key, std::string expected_token,
+                                           broker::Receipt receipt) override;
+  bool OwnerIsDead(const std::string&) const override { return false; }
+
+ private:
+  std::map<std::string, broker::Receipt> receipts_;
+};
+
+}  // namespace sandbroker::testing
