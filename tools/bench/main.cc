@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "tools/bench/broker_bench.h"
@@ -25,22 +26,24 @@ struct Options {
   std::string json;
   int rounds = 20;
   uint64_t stream_mib = 256;
+  bool floors_only = false;
 };
 
-void Round(Floors& floors, BrokerBench& broker, uint64_t chunks) {
+// Without a broker only the floors.
+void Round(Floors& floors, BrokerBench* broker, uint64_t chunks) {
   floors.UnaryEcho(100);
-  broker.RunTrue(100);
+  if (broker != nullptr) broker->RunTrue(100);
   floors.WebSocketEcho(100);
   floors.Spawn(100);
-  broker.WarmAcquire(10);
+  if (broker != nullptr) broker->WarmAcquire(10);
   floors.BidiEcho(100);
-  broker.InputEcho(100);
+  if (broker != nullptr) broker->InputEcho(100);
   floors.BubblewrapStart(5);
-  broker.ColdAcquire(5);
+  if (broker != nullptr) broker->ColdAcquire(5);
   floors.SpawnAtOnce(kAtOnce);
-  broker.RunAtOnce(kAtOnce);
+  if (broker != nullptr) broker->RunAtOnce(kAtOnce);
   floors.PipeStream(chunks);
-  broker.OutputStream(chunks);
+  if (broker != nullptr) broker->OutputStream(chunks);
   floors.WebSocketStream(chunks);
   floors.GrpcStream(chunks);
 }
@@ -118,19 +121,19 @@ int Bench(const Options& options) {
   const std::filesystem::path bin = std::filesystem::path(SelfPath()).parent_path();
   std::string dir = std::filesystem::temp_directory_path() / "sandbroker-bench.XXXXXX";
   if (mkdtemp(dir.data()) == nullptr) Fail("mkdtemp");
-  std::vector<Row> rows;
   {
     Floors floors(dir, bin / "sandbroker-bench-spawner");
-    BrokerBench broker(bin / "sandbrokerd", dir);
+    std::optional<BrokerBench> broker;
+    if (!options.floors_only) broker.emplace(bin / "sandbrokerd", dir);
     const uint64_t chunks = (options.stream_mib << 20) / kChunk;
     for (int i = 0; i < options.rounds; ++i) {
       std::fprintf(stderr, "\rround %d of %d", i + 1, options.rounds);
-      Round(floors, broker, chunks);
+      Round(floors, broker ? &*broker : nullptr, chunks);
     }
     std::fputs("\n", stderr);
-    rows = FloorRows(floors);
-    AddLatencyRows(floors, broker, rows);
-    AddStreamRow(floors, broker, rows);
+    std::vector<Row> rows = FloorRows(floors);
+    if (broker) AddLatencyRows(floors, *broker, rows);
+    if (broker) AddStreamRow(floors, *broker, rows);
     PrintTable(rows);
     if (!options.json.empty()) WriteJson(rows, options.json);
   }
@@ -146,6 +149,7 @@ int Main(int argc, char** argv) {
       ->check(CLI::Range(1, 10000));
   app.add_option("--stream-mib", options.stream_mib, "MiB of each stream in a round")
       ->check(CLI::Range(1, 4096));
+  app.add_flag("--floors-only", options.floors_only, "without a sandbrokerd");
   app.add_option("--role", options.role)->group("");
   app.add_option("path", options.role_path)->group("");
   CLI11_PARSE(app, argc, argv);
