@@ -56,7 +56,9 @@ TEST(MetricsStress, CountsOfManyThreads_AddUp) {
       metrics.SetPool("default", thread, 0, i, 0);
       metrics.AddOpenStreams(1);
       metrics.AddOpenStreams(-1);
-      if (i % 50 == 0) EXPECT_FALSE(metrics.Render().empty());
+      if (i % 50 == 0) {
+        EXPECT_FALSE(metrics.Render().empty());
+      }
     }
   });
   const std::string text = metrics.Render();

@@ -90,6 +90,8 @@ absl::StatusOr<Receipt> ParseReceipt(std::string_view text) {
   if (receipt.state == Receipt::State::kBound && receipt.uid.empty()) {
     return Unreadable("bound without uid");
   }
+  // A torn or edited record never passes for a whole one.
+  if (FormatReceipt(receipt) != text) return Unreadable("not as it was written");
   return receipt;
 }
 
