@@ -1,4 +1,5 @@
 """What tools/demo shows, step by step; exits 0 only if every step went as it says."""
+import base64
 import json
 import os
 import pathlib
@@ -102,13 +103,14 @@ class Client:
 
     def ask(self, *words):
         """Standard output of a command that must succeed, read as JSON."""
-        done = subprocess.run([self.program, *words, "--json"], env=self.environment, check=False,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=120)
+        done = subprocess.run([self.program, words[0], "--json", *words[1:]],
+                              env=self.environment, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, timeout=120, check=False)
         expect(done.returncode == 0, f"sandbroker {words[0]} exited with {done.returncode}")
         return json.loads(done.stdout)
 
-    def start(self, sandbox, *command, **streams):
-        return subprocess.Popen([self.program, "exec", sandbox, "--", *command],
+    def start(self, sandbox, command, *flags, **streams):
+        return subprocess.Popen([self.program, "exec", *flags, sandbox, "--", *command],
                                 env=self.environment, text=True, **streams)
 
 
@@ -132,31 +134,48 @@ def acquire(client):
     return got["sandbox_id"]
 
 
-def show(stream, label, began, lines):
-    for line in stream:
-        lines.append((time.monotonic() - began, line.rstrip("\n")))
-        print(f"  {lines[-1][0]:5.2f} s  {label}  {lines[-1][1]}", flush=True)
+class Lines:
+    """One output of the program, shown line by line with the time since the start."""
+
+    def __init__(self, label, began):
+        self.label, self.began = label, began
+        self.rest = b""
+        self.seen = []
+
+    def add(self, data):
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self.seen.append((time.monotonic() - self.began, line.decode()))
+            print(f"  {self.seen[-1][0]:5.2f} s  {self.label}  {self.seen[-1][1]}", flush=True)
 
 
 def run_program(client, sandbox):
     began = time.monotonic()
-    process = client.start(sandbox, "python3", "-", stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE)
-    outputs = {"stdout": [], "stderr": []}
-    readers = [threading.Thread(target=show, args=(pipe, label, began, outputs[label]))
-               for pipe, label in ((process.stdout, "stdout"), (process.stderr, "stderr"))]
-    for reader in readers:
-        reader.start()
+    # With --json the command prints the events of the call, one a line, as they come.
+    process = client.start(sandbox, ["python3", "-"], "--json", stdin=subprocess.PIPE,
+                           stdout=subprocess.PIPE)
     process.stdin.write(PROGRAM)
     process.stdin.close()
-    for reader in readers:
-        reader.join()
+    lines = {"OUTPUT_STREAM_STDOUT": Lines("stdout", began),
+             "OUTPUT_STREAM_STDERR": Lines("stderr", began)}
+    ended = None
+    for event in map(json.loads, process.stdout):
+        if "output" in event:
+            output = event["output"]
+            lines[output["stream"]].add(base64.b64decode(output["data"]))
+        ended = event.get("ended", ended)
     code = process.wait()
-    print(f"exit code {code} after {time.monotonic() - began:.2f} s")
-    expect(code == 3, f"the program ends with 3, the command ended with {code}")
-    out, err = outputs["stdout"], outputs["stderr"]
-    expect(out[-1][1] == EXPECTED_LAST_LINE, f"last line: {out[-1][1]}")
-    expect([line for _, line in err if line == "step 6 of 6 done"], f"standard error: {err}")
+    took = time.monotonic() - began
+    expect(ended is not None, f"the call ended without an end; exit code {code}")
+    print(f"ended: {json.dumps(ended)}\nthe command took {took:.2f} s and exits with {code}, too")
+    expect(ended.get("exited", {}).get("code") == 3, "the program ends with 3")
+    expect(code == 3, "the command must end as the program did")
+    check_output(*(each.seen for each in lines.values()))
+
+
+def check_output(out, err):
+    expect(out and out[-1][1] == EXPECTED_LAST_LINE, f"standard output: {out}")
+    expect(err and err[-1][1] == "step 6 of 6 done", f"standard error: {err}")
     expect(out[-1][0] - out[0][0] > 2, "the output came at once instead of as it was printed")
 
 
@@ -183,7 +202,7 @@ def show_isolation(client, sandbox):
     host = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     print(f"  from the host:    {host.stdout.strip()}")
     expect(host.returncode == 0 and listener.visitors == 1, "the host must reach its own listener")
-    inside = client.start(sandbox, *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    inside = client.start(sandbox, command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     told = inside.communicate(timeout=60)[0].strip()
     print(f"  from the sandbox: {told}")
     expect(inside.returncode == 1 and told.startswith("no way there"),
