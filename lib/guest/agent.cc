@@ -1,0 +1,329 @@
+#include "lib/guest/agent.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "lib/base/ids.h"
+#include "lib/base/status.h"
+#include "lib/base/strings.h"
+#include "lib/guest/sessions.h"
+
+namespace sandbroker::guest {
+namespace {
+
+using boost::system::error_code;
+
+constexpr Duration kSweepInterval = std::chrono::seconds(15);
+constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
+constexpr int kMaxReportedIds = 64;
+
+absl::Status Errno(const std::string& what) {
+  return absl::InternalError(StrCat(what, ": ", std::strerror(errno)));
+}
+
+// More descriptors for us; what was there before is for the programs we start.
+ResourceLimit RaiseOpenFiles() {
+  struct rlimit limit = {};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const ResourceLimit before{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  return before;
+}
+
+}  // namespace
+
+Agent::Agent(boost::asio::io_context& io, AgentOptions options, std::string secret)
+    : io_(io),
+      options_(std::move(options)),
+      secret_(std::move(secret)),
+      shop_(io, NewId(), options_.output_budget),
+      table_(shop_.boot_id, options_.executions),
+      acceptor_(io),
+      accept_timer_(io),
+      signals_(io),
+      backstop_(io),
+      sweep_(io),
+      shutdown_(io) {}
+
+Agent::~Agent() {
+  links_.clear();
+  KillEverything();
+}
+
+absl::Status Agent::Start() {
+  // Programs share our uid: without this they could read our memory and environment.
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  ::signal(SIGPIPE, SIG_IGN);
+  shop_.environment.AdoptFromProcess();
+  shop_.launch.workspace = options_.workspace;
+  shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
+  shop_.launch.open_files = RaiseOpenFiles();
+  shop_.reaper.OnOrphans([this] { OnOrphans(); });
+  SANDBROKER_RETURN_IF_ERROR(WatchSignals());
+  return Listen();
+}
+
+absl::Status Agent::Listen() {
+  error_code error;
+  const boost::asio::local::stream_protocol protocol;
+  if (options_.listen_fd >= 0) {
+    acceptor_.assign(protocol, options_.listen_fd, error);
+  } else {
+    acceptor_.open(protocol, error);
+    if (!error) acceptor_.bind({options_.listen_unix}, error);
+  }
+  if (!error) acceptor_.listen(128, error);
+  if (error) return absl::InternalError(StrCat("listening socket: ", error.message()));
+  Accept();
+  return absl::OkStatus();
+}
+
+absl::Status Agent::WatchSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT}) sigaddset(&set, number);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return Errno("sigprocmask");
+  const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return Errno("signalfd");
+  signals_.assign(fd);
+  WaitForSignals();
+  return absl::OkStatus();
+}
+
+int Agent::Run() {
+  io_.run();
+  return 0;
+}
+
+void Agent::Accept() {
+  acceptor_.async_accept(io_, [this](error_code error, UnixSocket socket) {
+    if (error == boost::asio::error::operation_aborted) return;
+    if (!error) {
+      OnConnection(std::move(socket));
+      return Accept();
+    }
+    // Out of descriptors, most likely: some will come back.
+    accept_timer_.expires_after(kAcceptPause);
+    accept_timer_.async_wait([this](error_code stopped) {
+      if (!stopped) Accept();
+    });
+  });
+}
+
+void Agent::OnConnection(UnixSocket socket) {
+  const size_t proven =
+      std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->proven(); });
+  const bool crowded = links_.size() - proven >= options_.max_strangers;
+  if (shutting_down_ || crowded || proven >= options_.max_links) return;
+  auto link = std::make_shared<Link>(std::move(socket), this, options_.handshake_bound);
+  links_.insert(link);
+  link->Start();
+}
+
+void Agent::OnLinkClosed(Link* link) {
+  // It is in the middle of telling us.
+  boost::asio::post(io_, [this, kept = link->weak_from_this()] {
+    if (const auto alive = kept.lock()) links_.erase(alive);
+    if (shutting_down_ && links_.empty()) io_.stop();
+  });
+}
+
+void Agent::WaitForSignals() {
+  signals_.async_wait(Descriptor::wait_read, [this](error_code error) {
+    if (error) return;
+    OnSignals();
+    WaitForSignals();
+  });
+}
+
+void Agent::OnSignals() {
+  signalfd_siginfo infos[8];
+  const ssize_t n = ::read(signals_.native_handle(), infos, sizeof(infos));
+  bool children = false;
+  for (ssize_t i = 0; i * static_cast<ssize_t>(sizeof(infos[0])) < n; ++i) {
+    if (infos[i].ssi_signo == SIGCHLD) {
+      children = true;
+    } else if (infos[i].ssi_pid == 0) {
+      // Programs in here can send us signals too; theirs have a pid.
+      Shutdown("the agent was told to end");
+    }
+  }
+  if (children) shop_.reaper.Collect();
+}
+
+void Agent::OnOrphans() {
+  std::vector<std::shared_ptr<Execution>> running;
+  for (const auto& [id, execution] : executions_) {
+    if (!execution->ended()) running.push_back(execution);
+  }
+  for (const auto& execution : running) execution->CheckSession();
+}
+
+agent::v1::AgentHello Agent::Hello() const {
+  agent::v1::AgentHello hello;
+  hello.set_version_min(wire::kVersion);
+  hello.set_version_max(wire::kVersion);
+  hello.set_boot_id(shop_.boot_id);
+  hello.set_agent_version(SANDBROKER_VERSION);
+  agent::v1::Limits& limits = *hello.mutable_limits();
+  limits.set_max_executions(static_cast<uint32_t>(options_.executions.max_executions));
+  limits.set_output_budget_bytes(options_.output_budget);
+  limits.set_max_data_bytes(ReadBuffer::kSize);
+  limits.set_max_tombstones(static_cast<uint32_t>(options_.executions.max_tombstones));
+  return hello;
+}
+
+agent::v1::Report Agent::MakeReport() const {
+  agent::v1::Report report;
+  uint32_t running = 0, attached = 0;
+  for (const auto& [id, execution] : executions_) {
+    if (execution->attached()) ++attached;
+    if (execution->ended()) continue;
+    if (++running <= kMaxReportedIds) report.add_running_ids(id);
+  }
+  report.set_running(running);
+  report.set_attached(attached);
+  const bool never = shop_.last_activity == Time::min();
+  report.set_idle_ns(never ? -1 : (Now() - shop_.last_activity).count());
+  return report;
+}
+
+void Agent::SetBackstop(Duration left) {
+  backstop_.expires_after(left);
+  backstop_.async_wait([this](error_code error) {
+    if (error) return;
+    // Nobody renewed it: whoever owned this sandbox is gone.
+    KillEverything();
+    io_.stop();
+  });
+}
+
+absl::StatusOr<LinkOwner::Opened> Agent::OpenExecution(const agent::v1::Open& open,
+                                                       ExecutionStream* stream) {
+  if (shutting_down_) return MakeError(Reason::kServerDraining, "the agent is ending");
+  std::shared_ptr<Execution> execution;
+  Execution::Roles roles;
+  bool repeated = false;
+  if (open.has_start()) {
+    auto started = FindOrStart(open.start(), &repeated);
+    if (!started.ok()) return started.status();
+    execution = *std::move(started);
+    if (open.start().has_reader()) roles.reader = &open.start().reader();
+    if (open.start().has_writer()) roles.writer = &open.start().writer();
+  } else if (open.has_attach()) {
+    const auto& attach = open.attach();
+    SANDBROKER_RETURN_IF_ERROR(table_.Find(attach.execution_id(), attach.boot_id(), Now()));
+    execution = executions_.at(attach.execution_id());
+    if (attach.has_reader()) roles.reader = &attach.reader();
+    if (attach.has_writer()) roles.writer = &attach.writer();
+  } else {
+    return InvalidField("open", "is neither a start nor an attach");
+  }
+  auto greeting = execution->Attach(stream, roles);
+  if (!greeting.ok()) return greeting.status();
+  greeting->ready.set_repeated_start(repeated);
+  return Opened{std::move(execution), *std::move(greeting)};
+}
+
+absl::StatusOr<std::shared_ptr<Execution>> Agent::FindOrStart(const agent::v1::Start& start,
+                                                              bool* repeated) {
+  SANDBROKER_RETURN_IF_ERROR(ValidateStart(start));
+  const ExecutionTable::StartKey key{start.execution_id(), start.spec_hash(), start.boot_id()};
+  if (table_.full()) DropOne();
+  const auto admission = table_.Admit(key, Now());
+  if (!admission.ok()) return admission.status();
+  *repeated = *admission == ExecutionTable::Admission::kAttach;
+  if (*repeated) return executions_.at(key.execution_id);
+  return StartNew(key, start);
+}
+
+absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable::StartKey& key,
+                                                           const agent::v1::Start& start) {
+  const auto on_changed = [this](Execution& execution) { OnExecutionChanged(execution); };
+  auto created = Execution::Create(&shop_, start, on_changed);
+  while (!created.ok() && DropOne()) created = Execution::Create(&shop_, start, on_changed);
+  if (!created.ok()) return created.status();
+  table_.Add(key, !start.throwaway_id());
+  executions_.emplace(key.execution_id, *created);
+  (*created)->Launch(start);
+  return created;
+}
+
+void Agent::OnExecutionChanged(Execution& execution) {
+  if (!std::exchange(execution.told_ended, true)) {
+    table_.OnEnded(execution.id(), Now());
+    boost::asio::post(io_, [this] { DropForMemory(); });
+  }
+  table_.SetDroppable(execution.id(), execution.droppable_from());
+  ArmSweep();
+}
+
+void Agent::ArmSweep() {
+  if (std::exchange(sweep_armed_, true)) return;
+  sweep_.expires_after(kSweepInterval);
+  sweep_.async_wait([this](error_code error) {
+    sweep_armed_ = false;
+    if (!error) DropExpired();
+  });
+}
+
+bool Agent::DropOne() {
+  const auto victim = table_.Victim(Now());
+  if (!victim) return false;
+  table_.Drop(*victim, Now());
+  executions_.erase(*victim);
+  return true;
+}
+
+// Ended executions get at most half of the memory, so that running ones have the other half.
+void Agent::DropForMemory() {
+  while (shop_.budget.available() < shop_.budget.total() / 2 && DropOne()) {
+  }
+}
+
+void Agent::DropExpired() {
+  for (const std::string& id : table_.Expired(Now())) {
+    table_.Drop(id, Now());
+    executions_.erase(id);
+  }
+  if (table_.ended() != 0) ArmSweep();
+}
+
+void Agent::Shutdown(const std::string& why) {
+  if (std::exchange(shutting_down_, true)) return;
+  acceptor_.close();
+  std::vector<std::shared_ptr<Execution>> all;
+  for (const auto& [id, execution] : executions_) all.push_back(execution);
+  for (const auto& execution : all) execution->Terminate(options_.shutdown_grace);
+  shutdown_.expires_after(options_.shutdown_grace + options_.shutdown_grace / 4);
+  shutdown_.async_wait([this, why](error_code) {
+    KillEverything();
+    const auto links = links_;
+    for (const auto& link : links) link->Refuse(MakeError(Reason::kSandboxGone, why));
+    shutdown_.expires_after(std::chrono::seconds(1));
+    shutdown_.async_wait([this](error_code) { io_.stop(); });
+    if (links.empty()) io_.stop();
+  });
+}
+
+void Agent::KillEverything() {
+  std::vector<std::shared_ptr<Execution>> all;
+  for (const auto& [id, execution] : executions_) all.push_back(execution);
+  for (const auto& execution : all) execution->Terminate(Duration::zero());
+  // In a pid namespace of our own everything else is ours.
+  if (::getpid() == 1) ::kill(-1, SIGKILL);
+}
+
+}  // namespace sandbroker::guest

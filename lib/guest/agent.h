@@ -1,0 +1,80 @@
+// The agent: listens, owns links and executions, obeys signals from outside, and ends itself when
+// its backstop runs out. Everything runs on the thread that calls Run.
+#pragma once
+
+#include <boost/asio/basic_socket_acceptor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "lib/guest/core/execution_table.h"
+#include "lib/guest/execution.h"
+#include "lib/guest/link.h"
+#include "lib/guest/options.h"
+
+namespace sandbroker::guest {
+
+class Agent final : public LinkOwner {
+ public:
+  Agent(boost::asio::io_context& io, AgentOptions options, std::string secret);
+  ~Agent() override;
+
+  // Prepares the process (signals, limits, environment) and listens.
+  absl::Status Start();
+  // Until told to end; answers the exit code.
+  int Run();
+
+  agent::v1::AgentHello Hello() const override;
+  const std::string& secret() const override { return secret_; }
+  Workshop& shop() override { return shop_; }
+  absl::StatusOr<Opened> OpenExecution(const agent::v1::Open& open,
+                                       ExecutionStream* stream) override;
+  agent::v1::Report MakeReport() const override;
+  void SetBackstop(Duration left) override;
+  void OnLinkClosed(Link* link) override;
+
+ private:
+  using Acceptor = boost::asio::basic_socket_acceptor<boost::asio::local::stream_protocol,
+                                                      boost::asio::io_context::executor_type>;
+
+  absl::Status Listen();
+  absl::Status WatchSignals();
+  void Accept();
+  void OnConnection(UnixSocket socket);
+  void WaitForSignals();
+  void OnSignals();
+  void OnOrphans();
+  absl::StatusOr<std::shared_ptr<Execution>> FindOrStart(const agent::v1::Start& start,
+                                                         bool* repeated);
+  absl::StatusOr<std::shared_ptr<Execution>> StartNew(const ExecutionTable::StartKey& key,
+                                                      const agent::v1::Start& start);
+  void OnExecutionChanged(Execution& execution);
+  bool DropOne();
+  void DropForMemory();
+  void DropExpired();
+  void ArmSweep();
+  void Shutdown(const std::string& why);
+  void KillEverything();
+
+  boost::asio::io_context& io_;
+  const AgentOptions options_;
+  const std::string secret_;
+  Workshop shop_;
+  ExecutionTable table_;
+  std::map<std::string, std::shared_ptr<Execution>> executions_;
+  std::set<std::shared_ptr<Link>> links_;
+  Acceptor acceptor_;
+  AgentTimer accept_timer_;
+  Descriptor signals_;
+  AgentTimer backstop_;
+  AgentTimer sweep_;
+  bool sweep_armed_ = false;
+  AgentTimer shutdown_;
+  bool shutting_down_ = false;
+};
+
+}  // namespace sandbroker::guest

@@ -1,0 +1,45 @@
+// From a Start to a running program: what a start may say, and the typed reason when it can't run.
+// Agent thread only.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "lib/base/fd.h"
+#include "lib/guest/environment.h"
+#include "lib/process/spawn.h"
+#include "sandbroker/agent/v1/link.pb.h"
+
+namespace sandbroker::guest {
+
+// FIELD_INVALID for what no execution may be asked for.
+absl::Status ValidateStart(const agent::v1::Start& start);
+
+struct LaunchSettings {
+  std::string workspace;
+  int cgroup_procs_fd = -1;
+  // What the agent had before it raised its own.
+  ResourceLimit open_files;
+};
+
+// Our ends of the program's standard streams; `input` is invalid when it has /dev/null.
+struct Launched {
+  pid_t pid = 0;
+  UniqueFd input;
+  UniqueFd output;
+  UniqueFd error;
+};
+
+struct LaunchFailure {
+  int error_number = 0;
+  std::string step;
+  std::string message;
+};
+
+std::optional<LaunchFailure> Launch(const agent::v1::Start& start, const Environment& environment,
+                                    const LaunchSettings& settings, Launched* launched);
+
+}  // namespace sandbroker::guest

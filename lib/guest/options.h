@@ -1,0 +1,44 @@
+// What the agent is told at its start, by flags and by inherited descriptors, and its limits. Read
+// once, before anything else opens a descriptor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "lib/base/clock.h"
+#include "lib/guest/core/execution_table.h"
+
+namespace sandbroker::guest {
+
+struct AgentOptions {
+  // One of the two: a bound unix socket that only wants listen(), or a path to bind.
+  int listen_fd = -1;
+  std::string listen_unix;
+  // The link's secret is read from one of these to its end.
+  int secret_fd = -1;
+  std::string secret_file;
+  // Default folder of executions.
+  std::string workspace = "/workspace";
+  // cgroup.procs that executions enter; -1 = they stay where the agent is.
+  int cgroup_procs_fd = -1;
+
+  uint64_t output_budget = 256 * 1024 * 1024;
+  ExecutionTable::Limits executions;
+  // A connection that has not shown the secret by then is closed.
+  Duration handshake_bound = std::chrono::seconds(5);
+  size_t max_strangers = 16;  // connections within the handshake
+  size_t max_links = 64;
+  // Between TERM and KILL when the agent itself is told to end.
+  Duration shutdown_grace = std::chrono::seconds(2);
+};
+
+// With --listen-fd, descriptor 5 is the cgroup if it is open, and 7 (the binary itself) is closed.
+absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv);
+std::string AgentUsage();
+
+// wire::kSecretSize bytes from where the options say; closes the descriptor.
+absl::StatusOr<std::string> ReadSecret(const AgentOptions& options);
+
+}  // namespace sandbroker::guest

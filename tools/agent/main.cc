@@ -1,0 +1,38 @@
+// sandbroker-agent: the program inside a sandbox that starts processes and moves their bytes.
+#include <malloc.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "lib/guest/agent.h"
+#include "lib/guest/options.h"
+
+namespace {
+
+constexpr int kExitUsage = 2;
+constexpr int kExitFailure = 1;
+
+int Fail(int code, const absl::Status& why) {
+  std::fprintf(stderr, "sandbroker-agent: %s\n", std::string(why.message()).c_str());
+  return code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Output buffers come and go in bulk: keep the heap rather than give pages back each time.
+  ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  auto options = sandbroker::guest::ParseAgentOptions(argc, argv);
+  if (!options.ok()) {
+    std::fputs(sandbroker::guest::AgentUsage().c_str(), stderr);
+    return Fail(kExitUsage, options.status());
+  }
+  auto secret = sandbroker::guest::ReadSecret(*options);
+  if (!secret.ok()) return Fail(kExitUsage, secret.status());
+  boost::asio::io_context io(1);
+  sandbroker::guest::Agent agent(io, *std::move(options), *std::move(secret));
+  if (const absl::Status status = agent.Start(); !status.ok()) return Fail(kExitFailure, status);
+  return agent.Run();
+}
