@@ -25,9 +25,10 @@ Task<absl::StatusOr<Acquired>> Broker::Acquire(Principal who, AcquireSpec spec,
                                                CancelToken cancel) {
   if (draining_) co_return Draining();
   const Time begin = scheduler_.Now();
-  absl::StatusOr<Acquired> result = spec.request_id.empty()
-                                        ? co_await AcquireNew(who, spec, cancel)
-                                        : co_await AcquireOnce(who, spec, cancel);
+  // Not `?:` over two co_await: GCC 12 destroys the temporaries of such an expression twice.
+  Task<absl::StatusOr<Acquired>> task =
+      spec.request_id.empty() ? AcquireNew(who, spec, cancel) : AcquireOnce(who, spec, cancel);
+  absl::StatusOr<Acquired> result = co_await std::move(task);
   if (result.ok()) result->timing.total = scheduler_.Now() - begin;
   CountAcquire(spec, result);
   co_return result;
@@ -61,14 +62,16 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spe
   if (!spec.env.empty()) {
     const absl::Status status = co_await BindEnvironment(binding->link, spec.env);
     if (!status.ok()) {
-      co_await Destroy(uid, Reason::kSandboxGone, "start_failed");
+      const std::string cause = "start_failed";
+      co_await Destroy(uid, Reason::kSandboxGone, cause);
       co_return MakeError(Reason::kAgentUnreachable,
                           StrCat("env could not be bound: ", MessageOf(status)));
     }
   }
   // Nobody was told of it yet, so it can be taken back without breaking a promise.
   if (cancel.cancelled()) {
-    co_await Destroy(uid, Reason::kSandboxGone, "caller_left");
+    const std::string cause = "caller_left";
+    co_await Destroy(uid, Reason::kSandboxGone, cause);
     co_return CallerLeft();
   }
   const auto it = sandboxes_.find(uid);
@@ -120,13 +123,13 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireOnce(Principal who, AcquireSpec sp
         co_return MakeError(Reason::kSandboxGone, "the sandbox of this request_id is gone");
       case Meeting::kRepeat:
         co_return Repeated(who, (*found)->uid);
-      case Meeting::kWait:
-        if (!co_await WaitForReceipt(key, give_up, cancel)) {
-          co_return cancel.cancelled()
-              ? CallerLeft()
-              : MakeError(Reason::kNotReady, "another call with this request_id is still at it");
-        }
-        continue;
+      case Meeting::kWait: {
+        const bool woken = co_await WaitForReceipt(key, give_up, cancel);
+        if (woken) continue;
+        co_return cancel.cancelled()
+            ? CallerLeft()
+            : MakeError(Reason::kNotReady, "another call with this request_id is still at it");
+      }
       case Meeting::kCreate:
         won = co_await receipts_.Create(key, mine);
         break;
@@ -135,7 +138,10 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireOnce(Principal who, AcquireSpec sp
         break;
     }
     if (!won.ok()) co_return won.status();
-    if (*won) co_return co_await BindReceipt(who, spec, key, mine, cancel);
+    if (*won) {
+      absl::StatusOr<Acquired> result = co_await BindReceipt(who, spec, key, mine, cancel);
+      co_return result;
+    }
     if (scheduler_.Now() >= give_up) {
       co_return MakeError(Reason::kNotReady, "the receipt of this request_id keeps changing");
     }
@@ -163,14 +169,15 @@ Task<absl::StatusOr<Acquired>> Broker::BindReceipt(Principal who, AcquireSpec sp
   WakeReceipt(key);
   if (bound.ok() && *bound) co_return acquired;
   // Refused or unknown: only what the record says now counts.
+  const std::string cause = "receipt_lost";
   const auto now = co_await receipts_.Read(key);
   if (now.ok() && *now && (*now)->state == Receipt::State::kBound) {
     if ((*now)->uid == uid) co_return acquired;
-    co_await Destroy(uid, Reason::kSandboxGone, "receipt_lost");
+    co_await Destroy(uid, Reason::kSandboxGone, cause);
     co_return Repeated(who, (*now)->uid);
   }
   // Unbound or unreadable: the sandbox is not named by any record, so nobody can come for it.
-  co_await Destroy(uid, Reason::kSandboxGone, "receipt_lost");
+  co_await Destroy(uid, Reason::kSandboxGone, cause);
   co_return MakeError(Reason::kNotReady, "the receipt could not be written; repeat the request");
 }
 

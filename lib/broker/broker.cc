@@ -181,7 +181,10 @@ absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, S
   start.set_spec_hash(SpecHash(start));
   // The caller's incarnation, never this replica's present view (docs/protocols.md D).
   start.set_boot_id(handle->incarnation);
-  if (start.execution_id().empty()) start.set_execution_id(NewId());
+  if (start.execution_id().empty()) {
+    start.set_execution_id(NewId());
+    start.set_throwaway_id(true);
+  }
   start.mutable_reader()->set_holder(who.name);
   start.mutable_reader()->set_attempt(spec.attempt + 1);
   if (start.stdin()) {
@@ -202,7 +205,8 @@ Task<absl::StatusOr<Released>> Broker::Release(Principal who, std::string text) 
     co_return released;
   }
   released.ended_executions = co_await Leftovers(handle->uid);
-  const absl::Status status = co_await Destroy(handle->uid, Reason::kSandboxGone, "released");
+  const std::string cause = "released";
+  const absl::Status status = co_await Destroy(handle->uid, Reason::kSandboxGone, cause);
   if (!status.ok()) co_return status;
   co_return released;
 }
@@ -237,7 +241,10 @@ Task<absl::StatusOr<std::vector<ReleaseItem>>> Broker::ReleaseMatching(
   std::vector<ReleaseItem> items;
   for (const std::string& handle : handles) {
     absl::Status status;
-    if (!dry_run) status = (co_await Release(who, handle)).status();
+    if (!dry_run) {
+      const absl::StatusOr<Released> released = co_await Release(who, handle);
+      status = released.status();
+    }
     items.push_back({handle, status});
   }
   co_return items;
@@ -278,8 +285,8 @@ void Broker::OnLeaseOver(const std::string& uid) {
   obs::Log(obs::Level::kInfo, "lease ended, taking the sandbox back", {{"sandbox", uid}});
   // Named, not a temporary: the lambda's captures must outlive the coroutine.
   const auto task = [](Broker* broker, std::string id) -> Task<void> {
-    const absl::Status status =
-        co_await broker->Destroy(id, Reason::kLeaseExpired, "lease_expired");
+    const std::string cause = "lease_expired";
+    const absl::Status status = co_await broker->Destroy(id, Reason::kLeaseExpired, cause);
     if (!status.ok()) {
       obs::Log(obs::Level::kError, "sandbox of an ended lease could not be destroyed",
                {{"sandbox", id}, {"status", status.ToString()}});

@@ -80,6 +80,7 @@ void ExecutionRelay::Open(AgentLink& link, const agent::Open& open) {
 }
 
 void ExecutionRelay::OnEvent(const agent::Event& event) {
+  if (over_) return;
   switch (event.kind_case()) {
     case agent::Event::kReady:
       OnReadyEvent(event.ready());
@@ -130,13 +131,19 @@ void ExecutionRelay::OnReadyEvent(const agent::Ready& ready) {
 }
 
 void ExecutionRelay::OnData(uint64_t offset, int fd, SharedBytes data) {
+  if (over_) return;
   next_offset_ = offset + data.size();
   owner_->OnActivity();
   observer_->OnOutput(offset, fd, std::move(data));
 }
 
 void ExecutionRelay::OnInputRoom() {
+  if (over_) return;
+  const bool waited = pending_bytes_ > 0;
   PumpInput();
+  // A caller who is not read while input waits must hear when it no longer does, however small the
+  // step.
+  if (waited && pending_bytes_ == 0) announced_limit_ = 0;
   AnnounceInputLimit();
 }
 
@@ -238,12 +245,14 @@ void ExecutionRelay::Detach(Leave leave) {
 }
 
 void ExecutionRelay::OnEnd(const agent::Ended& ended) {
+  if (over_) return;
   const auto self = shared_from_this();
   owner_->OnExecutionEnded(ended);
   Finish()->OnEnded(ended);
 }
 
 void ExecutionRelay::OnReset(const agent::Reset& reset) {
+  if (over_) return;
   const auto self = shared_from_this();
   Finish()->OnFailed(FromReset(reset));
 }
@@ -271,9 +280,11 @@ void ExecutionRelay::Fail(const absl::Status& status) {
 
 ExecutionObserver* ExecutionRelay::Finish() {
   over_ = true;
-  // The stream may be calling us: it is let go once that call has returned.
+  // The stream may be calling us: it is let go once that call has returned, and until then it has
+  // its handler.
   if (stream_) {
-    scheduler_.Post([stream = std::shared_ptr<AgentStream>(std::move(stream_))] {});
+    scheduler_.Post([self = shared_from_this(),
+                     stream = std::shared_ptr<AgentStream>(std::move(stream_))] {});
   }
   pending_.clear();
   under_way_.clear();

@@ -134,14 +134,15 @@ void FakeAgentLink::AnswerBinds(const absl::Status& status) {
 
 void FakeAgentLink::Query(std::function<void(absl::StatusOr<agent::Report>)> done) {
   if (!open_) return done(absl::UnavailableError("the link is closed"));
-  agent::Report report;
+  if (report) return done(*report);
+  agent::Report seen;
   for (const auto& stream : streams_) {
     if (stream->left()) continue;
-    report.set_running(report.running() + 1);
-    report.set_attached(report.attached() + 1);
-    report.add_running_ids(stream->start().execution_id());
+    seen.set_running(seen.running() + 1);
+    seen.set_attached(seen.attached() + 1);
+    seen.add_running_ids(stream->start().execution_id());
   }
-  done(report);
+  done(seen);
 }
 
 void FakeAgentLink::Close(const absl::Status& why) {

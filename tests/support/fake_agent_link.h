@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,6 +78,9 @@ class FakeAgentLink final : public broker::AgentLink {
   // Bind is answered with this; unset = never, until `answer_binds` is called.
   bool hold_binds = false;
   void AnswerBinds(const absl::Status& status);
+
+  // Query is answered with it instead of what the streams show.
+  std::optional<absl::StatusOr<agent::Report>> report;
 
   const std::vector<std::shared_ptr<FakeStream>>& streams() const { return streams_; }
   const std::vector<agent::EnvVar>& bound_env() const { return bound_env_; }

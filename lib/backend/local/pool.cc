@@ -300,7 +300,8 @@ Task<absl::Status> Pool::Release(std::string uid) {
   const std::shared_ptr<LocalSandbox> sandbox = it->second.sandbox;
   if (sandbox) sandbox->Kill("released");
   const auto timer = parts_.loop.After(kReleaseBound, [gone] { gone.Set(false); });
-  if (!co_await gone.Wait()) {
+  const bool ended = co_await gone.Wait();
+  if (!ended) {
     co_return MakeError(Reason::kNotReady, "the sandbox was killed and has not ended yet");
   }
   co_return absl::OkStatus();

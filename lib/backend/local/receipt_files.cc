@@ -107,12 +107,14 @@ absl::StatusOr<bool> ReceiptFiles::CompareAndSet(const std::string& key,
 
 Task<absl::StatusOr<bool>> FileReceiptStore::Create(std::string key, broker::Receipt receipt) {
   const auto work = [this, key, receipt] { return files_.Create(key, receipt); };
-  co_return Flat(co_await blocking_.Run(work));
+  auto done = co_await blocking_.Run(work);
+  co_return Flat(std::move(done));
 }
 
 Task<absl::StatusOr<std::optional<broker::Receipt>>> FileReceiptStore::Read(std::string key) {
   const auto work = [this, key] { return files_.Read(key); };
-  co_return Flat(co_await blocking_.Run(work));
+  auto done = co_await blocking_.Run(work);
+  co_return Flat(std::move(done));
 }
 
 Task<absl::StatusOr<bool>> FileReceiptStore::CompareAndSet(std::string key,
@@ -121,7 +123,8 @@ Task<absl::StatusOr<bool>> FileReceiptStore::CompareAndSet(std::string key,
   const auto work = [this, key, expected_token, receipt] {
     return files_.CompareAndSet(key, expected_token, receipt);
   };
-  co_return Flat(co_await blocking_.Run(work));
+  auto done = co_await blocking_.Run(work);
+  co_return Flat(std::move(done));
 }
 
 }  // namespace sandbroker::local
