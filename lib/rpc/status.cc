@@ -68,7 +68,9 @@ void AddBadRequest(std::string_view field, const std::string& message, google::r
 absl::Status Concealed(const absl::Status& status, std::string_view method) {
   const std::string request = NewId();
   obs::Log(obs::Level::kError, "call failed",
-           {{"method", method}, {"request", request}, {"status", status.ToString()}});
+           {{"method", method},
+            {"request", request},
+            {"status", status.ToString(absl::StatusToStringMode::kWithNoExtraData)}});
   ErrorDetail detail;
   detail.reason = Reason::kInternal;
   detail.metadata["request"] = request;
