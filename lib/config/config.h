@@ -35,8 +35,8 @@ struct ServerConfig {
   ByteSize output_window{1ull << 20};
   // Open Exec and Run calls of one sandbox.
   uint32_t max_streams_per_sandbox = 1024;
-  // Open calls of one gRPC connection; further ones wait in the client.
-  uint32_t max_streams_per_connection = 10000;
+  // A lease is looked at this long after its end, because clocks may differ by as much.
+  Duration lease_margin = std::chrono::seconds(5);
   // A sandbox outlives its lease by at least this before its agent ends it without a broker.
   Duration min_backstop = std::chrono::minutes(10);
 };

@@ -99,8 +99,8 @@ absl::Status CheckServer(const ServerConfig& server) {
                                        ByteSize{64 << 10}, ByteSize{64 << 20}));
   SANDBROKER_RETURN_IF_ERROR(
       CheckCount("server.max_streams_per_sandbox", server.max_streams_per_sandbox, 1, 1000000));
-  SANDBROKER_RETURN_IF_ERROR(CheckCount("server.max_streams_per_connection",
-                                        server.max_streams_per_connection, 100, 1000000));
+  SANDBROKER_RETURN_IF_ERROR(
+      CheckDuration("server.lease_margin", server.lease_margin, Duration(0), minutes(10)));
   return CheckDuration("server.min_backstop", server.min_backstop, seconds(1), hours(24));
 }
 

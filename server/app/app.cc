@@ -1,0 +1,176 @@
+#include "server/app/app.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <future>
+#include <memory>
+
+#include "lib/base/status.h"
+#include "lib/base/strings.h"
+#include "lib/obs/log.h"
+#include "server/app/files.h"
+#include "server/app/settings.h"
+
+namespace sandbroker::app {
+namespace {
+
+using obs::Level;
+
+// Over drain.delay and drain.grace: for ending the sandboxes and the threads.
+constexpr std::chrono::seconds kStopBound(20);
+
+// Runs `fn` on the loop and waits for its result.
+template <class Fn, class Result = std::invoke_result_t<Fn>>
+Result OnLoop(Loop& loop, Fn fn) {
+  // Shared, because the loop may still be inside set_value when the waiting side has its result.
+  const auto task = std::make_shared<std::packaged_task<Result()>>(std::move(fn));
+  std::future<Result> result = task->get_future();
+  loop.Post([task] { (*task)(); });
+  return result.get();
+}
+
+// Logs how long a step of the shutdown took.
+class Step {
+ public:
+  explicit Step(std::string_view name) : name_(name) {}
+  ~Step() {
+    const auto took = std::chrono::steady_clock::now() - begin_;
+    const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
+    obs::Log(Level::kInfo, "stopping", {{"step", name_}, {"took_ms", millis}});
+  }
+
+ private:
+  const std::string_view name_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+ExitCode App::Run() {
+  Signals::Block();
+  obs::ConfigureLog(ToLogFormat(config_.log), ToLogLevel(config_.log));
+  RouteGrpcLog();
+  if (!config_.server.port_file.empty()) unlink(config_.server.port_file.c_str());
+
+  const absl::StatusOr<StateDir> state = StateDir::Open(config_.server.state_dir);
+  if (!state.ok()) return Fail(ExitCode::kEnvironment, state.status());
+  Parts parts(config_, *state);
+  Signals signals([&parts] { parts.grpc.CancelAll(); });
+  if (const auto status = PrepareEnvironment(parts); !status.ok()) {
+    return Fail(ExitCode::kEnvironment, status);
+  }
+  if (const auto status = Listen(parts); !status.ok()) {
+    return Fail(ExitCode::kCannotListen, status);
+  }
+  const absl::Status served = Serve(parts);
+  if (served.ok()) {
+    signals.WaitForStop();
+    Drain(parts, signals);
+  }
+  Stop(parts, signals);
+  if (!served.ok()) return Fail(ExitCode::kEnvironment, served);
+  obs::FlushLog();
+  return signals.quick() ? ExitCode::kForced : ExitCode::kOk;
+}
+
+absl::Status App::PrepareEnvironment(Parts& parts) {
+  const std::string agent = AgentPath(config_.server);
+  if (access(agent.c_str(), X_OK) != 0) {
+    return absl::FailedPreconditionError(
+        StrCat("the agent ", agent, " is missing or not executable; name it with --agent"));
+  }
+  SANDBROKER_RETURN_IF_ERROR(parts.receipt_files.MakeDirectory());
+  return parts.backend.Probe();
+}
+
+// gRPC comes last: it serves from then on, and all that can still fail afterwards takes the way
+// through Stop.
+absl::Status App::Listen(Parts& parts) {
+  const config::ServerConfig& server = config_.server;
+  if (const auto admin = ToAddress(server.admin)) {
+    SANDBROKER_RETURN_IF_ERROR(parts.admin.Open(*admin));
+  }
+  if (!server.unix_socket.empty()) {
+    SANDBROKER_RETURN_IF_ERROR(parts.unix_listener.Open(server.unix_socket));
+  }
+  return parts.grpc.Start(ToAddress(server.listen), parts.service);
+}
+
+absl::Status App::Serve(Parts& parts) {
+  parts.loop.Start();
+  SANDBROKER_RETURN_IF_ERROR(OnLoop(parts.loop, [&]() -> absl::Status {
+    SANDBROKER_RETURN_IF_ERROR(parts.backend.Start());
+    if (!config_.server.unix_socket.empty()) parts.unix_listener.Start();
+    if (!config_.server.admin.empty()) parts.admin.Start();
+    return absl::OkStatus();
+  }));
+  parts.grpc.SetServing(GrpcServer::Serving::kYes);
+  parts.ready = true;
+  const std::string address = parts.grpc.address().empty()
+                                  ? StrCat("unix:", config_.server.unix_socket)
+                                  : parts.grpc.address();
+  LogStart(parts, address);
+  if (config_.server.port_file.empty()) return absl::OkStatus();
+  return WriteFileAtomically(config_.server.port_file, address + "\n", 0644);
+}
+
+void App::Drain(Parts& parts, Signals& signals) {
+  const Duration delay = config_.drain.delay;
+  const Duration grace = config_.drain.grace;
+  signals.SetDeadline(Signals::Clock::now() + delay + grace + kStopBound);
+  parts.ready = false;
+  parts.grpc.SetServing(GrpcServer::Serving::kNo);
+  const Step step("drain delay");
+  signals.WaitUnlessQuick(delay);
+}
+
+void App::Stop(Parts& parts, Signals& signals) {
+  signals.SetDeadline(Signals::Clock::now() + config_.drain.grace + kStopBound);
+  {
+    const Step step("calls");
+    OnLoop(parts.loop, [&parts] {
+      parts.unix_listener.Stop();
+      parts.broker.Drain();
+    });
+    const auto grace = signals.quick() ? Duration(0) : config_.drain.grace;
+    parts.grpc.Shutdown(std::chrono::system_clock::now() +
+                        std::chrono::duration_cast<std::chrono::microseconds>(grace));
+  }
+  {
+    const Step step("sandboxes");
+    const auto joined = std::make_shared<std::promise<void>>();
+    parts.loop.Post([&parts, joined] {
+      parts.admin.Stop();
+      parts.scope.Spawn("end all sandboxes", parts.backend.Shutdown());
+      parts.scope.Join([joined] { joined->set_value(); });
+    });
+    joined->get_future().wait();
+  }
+  const Step step("loop");
+  parts.loop.Stop();
+  if (!config_.server.port_file.empty()) unlink(config_.server.port_file.c_str());
+}
+
+ExitCode App::Fail(ExitCode code, const absl::Status& why) const {
+  obs::Log(Level::kError, "cannot serve",
+           {{"why", MessageOf(why)}, {"exit_code", static_cast<int>(code)}});
+  obs::FlushLog();
+  return code;
+}
+
+void App::LogStart(const Parts& parts, const std::string& address) const {
+  obs::Log(Level::kInfo, "serving",
+           {{"version", SANDBROKER_VERSION},
+            {"address", address},
+            {"unix_socket", config_.server.unix_socket},
+            {"admin", config_.server.admin.empty() ? "off" : parts.admin.address()},
+            {"backend", parts.backend.name()},
+            {"pools", StrJoin(parts.backend.pools(), ",")},
+            {"isolation", DescribeIsolation(config_)},
+            {"state_dir", config_.server.state_dir},
+            {"pid", getpid()}});
+}
+
+}  // namespace sandbroker::app

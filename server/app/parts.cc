@@ -1,0 +1,38 @@
+#include "server/app/parts.h"
+
+#include "lib/base/ids.h"
+#include "lib/base/strings.h"
+#include "server/app/settings.h"
+
+namespace sandbroker::app {
+namespace {
+
+void LogEscaped(std::string_view task, std::string_view what) {
+  obs::Log(obs::Level::kError, "an exception escaped a task", {{"task", task}, {"what", what}});
+}
+
+}  // namespace
+
+Parts::Parts(const config::Config& config, const StateDir& state)
+    : replica_id(NewId()),
+      blocking(loop, config.server.blocking_threads, config.server.blocking_jobs),
+      scope(loop.context(), LogEscaped),
+      dialer(loop, ToLinkSettings(config)),
+      backend(loop, blocking, scope, dialer, metrics, ToLocalSettings(config)),
+      receipt_files(StrCat(state.path(), "/receipts")),
+      receipts(receipt_files, blocking, replica_id),
+      broker(loop, scope, backend, receipts, metrics,
+             ToBrokerSettings(config, replica_id, state.key())),
+      service(rpc::Runtime{loop, scope, metrics}, broker, authoriser,
+              ToServiceSettings(config, replica_id)),
+      admin(
+          loop.context(), scope, AdminSettings{}, [this] { return RenderMetrics(); },
+          [this] { return ready.load(); }),
+      unix_listener(loop.context(), scope, [this](UniqueFd fd) { grpc.Adopt(std::move(fd)); }) {}
+
+std::string Parts::RenderMetrics() {
+  metrics.SetBlockingJobs(static_cast<int>(blocking.pending()));
+  return metrics.Render();
+}
+
+}  // namespace sandbroker::app
