@@ -1,6 +1,7 @@
 #include "client/exec_stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace sandbroker::client {
@@ -13,6 +14,7 @@ constexpr size_t kInputChunkBytes = 256 * 1024;
 constexpr size_t kQueuedInputs = 2;
 // More than any person or program sends before the first is written.
 constexpr size_t kQueuedControls = 64;
+constexpr std::chrono::seconds kEndOfCallWait{1};
 
 }  // namespace
 
@@ -115,11 +117,16 @@ absl::Status ExecStream::SendControl(v1::ExecRequest request) {
 
 void ExecStream::Detach() {
   std::unique_lock lock(mutex_);
+  const bool in_callback = callback_thread_ == std::this_thread::get_id();
   detached_ = true;
+  ReadMore();
+  // Behind `ended` the call's own end is on its way; cancelling it would look like a lost caller.
+  if (progress_.ended() && !in_callback) {
+    changed_.wait_for(lock, kEndOfCallWait, [this] { return done_.has_value(); });
+  }
   if (done_) return;
   context_.TryCancel();
-  ReadMore();
-  if (callback_thread_ == std::this_thread::get_id()) return;
+  if (in_callback) return;
   changed_.wait(lock, [this] { return done_.has_value(); });
 }
 

@@ -6,6 +6,8 @@
 //   ignore-input                input_limit 8, reads on only for a signal N; exit N
 //   closed-input                says input_closed; exit 0 after the next signal
 //   wait                        signaled{N} by a signal, cancelled by a cancel
+//   print-then-wait TEXT        both
+//   stubborn                    ends by nothing but the loss of its caller
 //   flood N                     N outputs of 64 KiB; exit 0
 //   twice                       `ended` two times, different codes
 //   vanish                      OK without `ended`
@@ -296,12 +298,13 @@ grpc::Status FakeBroker::PlayWaiting(ExecServerStream& stream, Player& player,
   if (name == "closed-input") player.InputClosed();
   v1::ExecRequest message;
   while (ReadMessage(stream, message)) {
+    if (name == "stubborn") continue;
     if (!message.has_signal() && !message.has_cancel()) continue;
     const int signal = message.signal().number();
     player.End(message.has_cancel()     ? EndNamed("cancelled")
-               : name == "wait"         ? Signaled(signal)
                : name == "closed-input" ? Exited(0)
-                                        : Exited(signal));
+               : name == "ignore-input" ? Exited(signal)
+                                        : Signaled(signal));
     break;
   }
   return grpc::Status::OK;
@@ -344,7 +347,9 @@ grpc::Status FakeBroker::Exec(grpc::ServerContext*, ExecServerStream* stream) {
   Player player(*stream);
   player.Ready(start.execution_id(), name == "ignore-input" ? 8 : kWindow);
   if (name == "cat") return PlayCat(*stream, player);
-  if (name == "wait" || name == "ignore-input" || name == "closed-input") {
+  if (name == "print-then-wait") player.Output(v1::OUTPUT_STREAM_STDOUT, argument);
+  if (name == "wait" || name == "ignore-input" || name == "closed-input" || name == "stubborn" ||
+      name == "print-then-wait") {
     return PlayWaiting(*stream, player, name);
   }
   return PlayPlain(player, name, argument);

@@ -1,0 +1,54 @@
+#include <map>
+
+#include "lib/base/strings.h"
+#include "sandbroker/v1/sandbox.pb.h"
+#include "tools/cli/commands.h"
+#include "tools/cli/common.h"
+#include "tools/cli/json.h"
+
+namespace sandbroker::cli {
+namespace {
+
+std::string StateOf(const v1::Sandbox& sandbox) {
+  constexpr std::string_view kPrefix = "SANDBOX_STATE_";
+  std::string name = v1::SandboxState_Name(sandbox.state());
+  // A value of a newer server has no name here.
+  if (name.empty()) return std::to_string(sandbox.state());
+  if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
+  return name;
+}
+
+std::string LabelsOf(const v1::Sandbox& sandbox) {
+  const std::map<std::string, std::string> sorted(sandbox.labels().begin(), sandbox.labels().end());
+  std::string text;
+  for (const auto& [key, value] : sorted) {
+    StrAppend(&text, text.empty() ? "" : ",", key, "=", value);
+  }
+  return text;
+}
+
+}  // namespace
+
+int Execute(const ListCommand& command) {
+  int exit_code = 0;
+  const std::optional<client::Client> client = Connect(command.common.address, exit_code);
+  if (!client) return exit_code;
+  const absl::StatusOr<std::vector<v1::Sandbox>> sandboxes = client->List(command.label_selector);
+  if (!sandboxes.ok()) {
+    Complain(Describe(sandboxes.status()));
+    return kExitFailure;
+  }
+  if (command.common.json) {
+    v1::ListSandboxesResponse all;
+    for (const v1::Sandbox& sandbox : *sandboxes) *all.add_sandboxes() = sandbox;
+    return Print(ToJson(all) + "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {{"SANDBOX", "POOL", "STATE", "LEASE", "LABELS"}};
+  for (const v1::Sandbox& sandbox : *sandboxes) {
+    rows.push_back({sandbox.sandbox_id(), sandbox.pool(), StateOf(sandbox),
+                    ForPeople(sandbox.lease().remaining()), LabelsOf(sandbox)});
+  }
+  return Print(Table(rows));
+}
+
+}  // namespace sandbroker::cli
