@@ -30,7 +30,8 @@ function(sandbroker_library name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
   add_library(sandbroker_${name} STATIC ${ARG_SRCS})
   add_library(sandbroker::${name} ALIAS sandbroker_${name})
-  target_link_libraries(sandbroker_${name} PUBLIC sandbroker_options ${ARG_DEPS})
+  # Our warnings and include paths end at the install: they are no business of who links us.
+  target_link_libraries(sandbroker_${name} PUBLIC $<BUILD_INTERFACE:sandbroker_options> ${ARG_DEPS})
   sandbroker_check_headers(sandbroker_${name})
 endfunction()
 
