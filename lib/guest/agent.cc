@@ -26,6 +26,8 @@ using boost::system::error_code;
 constexpr Duration kSweepInterval = std::chrono::seconds(15);
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kMaxReportedIds = 64;
+// Output that a reader has fetched to its end is kept for second readers up to this much in all.
+constexpr uint64_t kServedOutput = 8 * 1024 * 1024;
 
 absl::Status Errno(const std::string& what) {
   return absl::InternalError(StrCat(what, ": ", std::strerror(errno)));
@@ -267,7 +269,39 @@ void Agent::OnExecutionChanged(Execution& execution) {
     boost::asio::post(io_, [this] { DropForMemory(); });
   }
   table_.SetDroppable(execution.id(), execution.droppable_from());
+  NoteServed(execution);
   ArmSweep();
+}
+
+void Agent::NoteServed(Execution& execution) {
+  if (execution.served_place != 0) {
+    served_.erase(std::exchange(execution.served_place, 0));
+    served_bytes_ -= execution.served_bytes;
+  }
+  if (!execution.served() || execution.attached() || execution.log_cost() == 0) return;
+  execution.served_place = ++last_served_;
+  execution.served_bytes = execution.log_cost();
+  served_bytes_ += execution.served_bytes;
+  served_.emplace(execution.served_place, execution.shared_from_this());
+  if (served_bytes_ > kServedOutput) boost::asio::post(io_, [this] { DropServedOutput(); });
+}
+
+void Agent::DropServedOutput() {
+  while (served_bytes_ > kServedOutput && !served_.empty()) {
+    const std::shared_ptr<Execution> oldest = served_.begin()->second;
+    oldest->DropOutput();
+    NoteServed(*oldest);
+  }
+}
+
+void Agent::Drop(const std::string& id) {
+  table_.Drop(id, Now());
+  const auto it = executions_.find(id);
+  if (it->second->served_place != 0) {
+    served_.erase(it->second->served_place);
+    served_bytes_ -= it->second->served_bytes;
+  }
+  executions_.erase(it);
 }
 
 void Agent::ArmSweep() {
@@ -282,8 +316,7 @@ void Agent::ArmSweep() {
 bool Agent::DropOne() {
   const auto victim = table_.Victim(Now());
   if (!victim) return false;
-  table_.Drop(*victim, Now());
-  executions_.erase(*victim);
+  Drop(*victim);
   return true;
 }
 
@@ -294,10 +327,7 @@ void Agent::DropForMemory() {
 }
 
 void Agent::DropExpired() {
-  for (const std::string& id : table_.Expired(Now())) {
-    table_.Drop(id, Now());
-    executions_.erase(id);
-  }
+  for (const std::string& id : table_.Expired(Now())) Drop(id);
   if (table_.ended() != 0) ArmSweep();
 }
 

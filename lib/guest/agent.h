@@ -53,8 +53,11 @@ class Agent final : public LinkOwner {
   absl::StatusOr<std::shared_ptr<Execution>> StartNew(const ExecutionTable::StartKey& key,
                                                       const agent::v1::Start& start);
   void OnExecutionChanged(Execution& execution);
+  void NoteServed(Execution& execution);
+  void Drop(const std::string& id);
   bool DropOne();
   void DropForMemory();
+  void DropServedOutput();
   void DropExpired();
   void ArmSweep();
   void Shutdown(const std::string& why);
@@ -66,6 +69,9 @@ class Agent final : public LinkOwner {
   Workshop shop_;
   ExecutionTable table_;
   std::map<std::string, std::shared_ptr<Execution>> executions_;
+  std::map<uint64_t, std::shared_ptr<Execution>> served_;  // in order; their output may go
+  uint64_t last_served_ = 0;
+  uint64_t served_bytes_ = 0;  // of their output
   std::set<std::shared_ptr<Link>> links_;
   Acceptor acceptor_;
   AgentTimer accept_timer_;

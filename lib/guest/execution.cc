@@ -163,7 +163,7 @@ void Execution::Finish() {
 
 void Execution::ArmTimer() {
   Time next = end_.NextDeadline();
-  if (paused_) next = std::min(next, log_->hold_until());
+  if (paused_) next = std::min(next, log_->RoomChangesAt(Now()));
   if (next == armed_for_) return;
   armed_for_ = next;
   if (next == kNever) {

@@ -103,13 +103,20 @@ class Execution : public std::enable_shared_from_this<Execution> {
   bool attached() const { return !attachments_.empty(); }
   // When an ended one that has no stream may be dropped: at once if it was served to its end.
   Time droppable_from() const;
+  // The end was fetched by a reader, so its output is only there for those who read it again.
+  bool served() const { return served_; }
   uint64_t log_cost() const { return log_->cost(); }
+  // Of an ended one without streams: the record stays, the output goes.
+  void DropOutput() { log_->DropOutput(); }
   // For the agent's own shutdown, and when orphans of a terminating session may be gone.
   void Terminate(Duration grace);
   void CheckSession();
 
-  // The agent's note that its table knows of the end.
+  // The agent's notes: its table knows of the end; its place among the served ones and what its
+  // output was counted as there.
   bool told_ended = false;
+  uint64_t served_place = 0;
+  uint64_t served_bytes = 0;
 
  private:
   struct Attachment {

@@ -56,7 +56,8 @@ void Execution::PausePipes() {
 }
 
 void Execution::ResumePipes() {
-  if (!paused_ || log_finished_ || log_->Room(Now(), ReadBuffer::kSize) == 0) return;
+  if (!paused_ || log_finished_) return;
+  if (log_->Room(Now(), ReadBuffer::kSize) == 0) return ArmTimer();
   paused_ = false;
   end_.OnReading(Now(), true);
   for (const auto& pipe : pipes_) {
@@ -115,7 +116,7 @@ bool Execution::HasOutput(ExecutionStream* stream) const {
 std::optional<OutputLog::Piece> Execution::Next(ExecutionStream* stream, uint64_t max) {
   const Attachment* attachment = Find(stream);
   if (attachment == nullptr) return std::nullopt;
-  auto piece = log_->Next(attachment->reader, max);
+  auto piece = log_->Next(attachment->reader, max, Now());
   // Not from within the caller's own turn.
   if (piece && paused_) {
     boost::asio::post(shop_->io, [weak = weak_from_this()] {

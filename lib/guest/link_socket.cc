@@ -15,6 +15,9 @@ using boost::system::error_code;
 
 constexpr size_t kMaxRequest = 8 * 1024;
 
+// A larger message's memory is not kept.
+constexpr size_t kKeptBuffer = 512 * 1024;
+
 // Beast's own buffer for one write; output larger than it goes from where it lies.
 constexpr size_t kWriteBuffer = 64 * 1024 + 64;
 
@@ -94,6 +97,7 @@ void LinkSocket::Read() {
                 ? self->handler_->OnMessage({})
                 : self->handler_->OnMessage({static_cast<const char*>(data.data()), data.size()});
         self->buffer_.consume(self->buffer_.size());
+        if (self->buffer_.capacity() > kKeptBuffer) self->buffer_.shrink_to_fit();
         if (go_on && !self->closing_ && self->handler_ != nullptr) self->Read();
       });
 }

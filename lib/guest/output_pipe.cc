@@ -1,10 +1,13 @@
 #include "lib/guest/output_pipe.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <utility>
+
+#include "lib/base/check.h"
 
 namespace sandbroker::guest {
 namespace {
@@ -14,8 +17,35 @@ constexpr int kBulkPipe = 1024 * 1024;
 
 }  // namespace
 
+ReadBuffer::Pool::~Pool() {
+  for (char* memory : free_) ::munmap(memory, kSize);
+}
+
+char* ReadBuffer::Pool::Take() {
+  if (!free_.empty()) {
+    char* const memory = free_.back();
+    free_.pop_back();
+    return memory;
+  }
+  void* const mapped =
+      ::mmap(nullptr, kSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  SANDBROKER_CHECK(mapped != MAP_FAILED);
+  return static_cast<char*>(mapped);
+}
+
+void ReadBuffer::Pool::Return(char* memory) {
+  if (free_.size() < kKept) {
+    free_.push_back(memory);
+  } else {
+    ::munmap(memory, kSize);
+  }
+}
+
 char* ReadBuffer::data() {
-  if (!memory_) memory_ = std::make_shared_for_overwrite<char[]>(kSize);
+  if (!memory_) {
+    memory_ = std::shared_ptr<char>(pool_->Take(),
+                                    [pool = pool_](char* memory) { pool->Return(memory); });
+  }
   return memory_.get();
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "lib/base/bytes.h"
 #include "lib/base/fd.h"
@@ -16,8 +17,8 @@
 
 namespace sandbroker::guest {
 
-// Memory that pipes are read into; a buffer that was filled well becomes part of the log as it is.
-// One for the whole agent.
+// Memory that pipes are read into; a buffer that was filled well becomes part of the log as it is,
+// and comes back here when the last reader has let go of it. One for the whole agent.
 class ReadBuffer {
  public:
   static constexpr size_t kSize = 64 * 1024;
@@ -27,7 +28,20 @@ class ReadBuffer {
   void MoveInto(OutputLog* log, int fd, size_t count);
 
  private:
-  std::shared_ptr<char[]> memory_;
+  // Mapped, not from the heap: what is beyond the few that are kept goes back to the kernel.
+  class Pool {
+   public:
+    ~Pool();
+    char* Take();
+    void Return(char* memory);
+
+   private:
+    static constexpr size_t kKept = 32;
+    std::vector<char*> free_;
+  };
+
+  std::shared_ptr<Pool> pool_ = std::make_shared<Pool>();
+  std::shared_ptr<char> memory_;
 };
 
 class OutputPipe : public std::enable_shared_from_this<OutputPipe> {

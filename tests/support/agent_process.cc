@@ -46,6 +46,11 @@ std::string StatusLine(pid_t pid, const std::string& key) {
 
 }  // namespace
 
+bool Runs(pid_t pid) {
+  const std::string state = StatusLine(pid, "State:");
+  return !state.empty() && state.find('Z') == std::string::npos;
+}
+
 AgentProcess::AgentProcess(const std::vector<std::string>& flags,
                            const std::vector<std::string>& env) {
   char name[] = "/tmp/agent_test.XXXXXX";

@@ -11,6 +11,9 @@
 
 namespace sandbroker::test {
 
+// Whether the process is there and not a zombie.
+bool Runs(pid_t pid);
+
 class AgentProcess {
  public:
   // Starts it with these further flags; `env` as "NAME=value".

@@ -84,6 +84,20 @@ void RawLinkClient::SendRaw(std::string_view bytes) {
   asio::write(websocket_.next_layer(), asio::buffer(bytes.data(), bytes.size()), ignored);
 }
 
+void RawLinkClient::Flood(const std::string& message, int count, Duration bound) {
+  websocket_.binary(true);
+  for (int i = 0; i < count && !closed_; ++i) {
+    bool written = false;
+    websocket_.async_write(asio::buffer(message), [&](error_code error, size_t) {
+      written = true;
+      closed_ = closed_ || error;
+    });
+    if (RunUntil(written, bound)) continue;
+    Close();
+    RunUntil(written, bound);
+  }
+}
+
 void RawLinkClient::Send(uint32_t stream, wire::Kind kind, std::string_view payload) {
   SendMessage(wire::EncodeFrame(stream, kind, payload));
 }

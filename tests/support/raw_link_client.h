@@ -73,6 +73,8 @@ class RawLinkClient {
   void SendInput(uint32_t stream, uint64_t offset, std::string_view bytes);
   void SendCommand(uint32_t stream, const agent::Command& command);
   void SendRaw(std::string_view bytes);  // beneath the WebSocket
+  // The same message `count` times without reading; gives up when the peer takes none for `bound`.
+  void Flood(const std::string& message, int count, Duration bound);
 
   // OPEN, and CREDIT for `window` bytes, kept up as output arrives unless it is 0.
   uint32_t Start(const agent::Start& start, uint64_t window = 1 << 20);

@@ -1,6 +1,4 @@
 // sandbroker-agent: the program inside a sandbox that starts processes and moves their bytes.
-#include <malloc.h>
-
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 #include <string_view>
@@ -22,13 +20,6 @@ int Fail(int code, const absl::Status& why) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Output buffers come and go in bulk: keep the heap rather than give pages back each time.
-  ::mallopt(M_TRIM_THRESHOLD, 256 << 20);
-  ::mallopt(M_MMAP_THRESHOLD, 32 << 20);
-  if (argc == 2 && std::string_view(argv[1]) == "--version") {
-    std::puts("sandbroker-agent " SANDBROKER_VERSION);
-    return 0;
-  }
   auto options = sandbroker::guest::ParseAgentOptions(argc, argv);
   if (!options.ok()) {
     std::fputs(sandbroker::guest::AgentUsage().c_str(), stderr);

@@ -51,27 +51,56 @@ void OutputLog::Grow(uint64_t cost) {
   if (wanted > allowance_) allowance_ += budget_->Grant(wanted - allowance_);
 }
 
+// Off the first segment, at most all of it.
+void OutputLog::CutFront(uint64_t bytes) {
+  Segment& front = segments_.front();
+  cost_ -= bytes;
+  start_ = front.offset + bytes;
+  if (bytes == front.bytes.size()) {
+    cost_ -= kSegmentCost;
+    segments_.pop_front();
+    return;
+  }
+  front.offset += bytes;
+  front.bytes = front.bytes.Slice(bytes, front.bytes.size() - bytes);
+}
+
 void OutputLog::Evict(Time now, uint64_t cost) {
   const uint64_t limit = held(now) ? floor() : end_;
   while (cost_ + cost > allowance_ && !segments_.empty()) {
-    Segment& front = segments_.front();
+    const Segment& front = segments_.front();
     if (front.offset >= limit) break;
     const uint64_t evictable = std::min<uint64_t>(limit - front.offset, front.bytes.size());
-    const uint64_t taken = std::min(evictable, cost_ + cost - allowance_);
-    cost_ -= taken;
-    start_ = front.offset + taken;
-    if (taken == front.bytes.size()) {
-      cost_ -= kSegmentCost;
-      segments_.pop_front();
-    } else {
-      front.offset += taken;
-      front.bytes = front.bytes.Slice(taken, front.bytes.size() - taken);
-    }
+    CutFront(std::min(evictable, cost_ + cost - allowance_));
   }
+}
+
+void OutputLog::TrimHistory() {
+  const uint64_t floor = this->floor();
+  if (attachment_ == 0 || floor < kHistory) return;
+  while (!segments_.empty()) {
+    const Segment& front = segments_.front();
+    if (front.offset + front.bytes.size() > floor - kHistory) break;
+    CutFront(front.bytes.size());
+  }
+}
+
+bool OutputLog::Paced(Time now) {
+  if (attachment_ == 0 || now - last_progress_ >= kStall) return paced_ = false;
+  const uint64_t ahead = end_ - sent_;
+  return paced_ = ahead >= (paced_ ? kReadAhead / 2 : kReadAhead);
+}
+
+Time OutputLog::RoomChangesAt(Time now) const {
+  if (attachment_ == 0) return hold_until_;
+  const Time stalled_at = last_progress_ + kStall;
+  return paced_ && now < stalled_at ? stalled_at : kNever;
 }
 
 uint64_t OutputLog::Room(Time now, uint64_t want) {
   SANDBROKER_CHECK(!finished_);
+  TrimHistory();
+  if (Paced(now)) return 0;
   const uint64_t cost = want + kSegmentCost;
   Grow(cost);
   Evict(now, cost);
@@ -126,6 +155,13 @@ void OutputLog::Finish() {
   allowance_ = cost_;
 }
 
+void OutputLog::DropOutput() {
+  segments_.clear();
+  start_ = end_;
+  cost_ = 0;
+  Finish();
+}
+
 absl::StatusOr<OutputLog::Attached> OutputLog::Attach(const ReaderRequest& request, Time now) {
   SANDBROKER_RETURN_IF_ERROR(attempts_.Check(request.holder, request.attempt));
   const bool changes_holder = request.holder != holder_;
@@ -148,6 +184,7 @@ absl::StatusOr<OutputLog::Attached> OutputLog::Attach(const ReaderRequest& reque
   attached.offset = sent_ = acked_ = std::max(request.offset, start_);
   attached.live_from = std::max(attached.offset, mark_);
   acks_ = request.acks;
+  last_progress_ = now;
   return attached;
 }
 
@@ -158,6 +195,10 @@ absl::Status OutputLog::Ack(uint64_t id, uint64_t offset) {
                      StrCat("ack of ", offset, ", but only ", sent_, " was sent"));
   }
   acked_ = std::max(acked_, offset);
+  if (finished_) {
+    TrimHistory();
+    Finish();
+  }
   return absl::OkStatus();
 }
 
@@ -173,7 +214,7 @@ void OutputLog::Lost(uint64_t id, Time now) {
   Leave(id, SaturatingAdd(now, settings_.reattach_window));
 }
 
-std::optional<OutputLog::Piece> OutputLog::Next(uint64_t id, uint64_t max) {
+std::optional<OutputLog::Piece> OutputLog::Next(uint64_t id, uint64_t max, Time now) {
   if (!HasUnsent(id) || max == 0) return std::nullopt;
   // Almost always the last one or near it.
   auto it = std::upper_bound(segments_.begin(), segments_.end(), sent_,
@@ -184,6 +225,7 @@ std::optional<OutputLog::Piece> OutputLog::Next(uint64_t id, uint64_t max) {
   const uint64_t size = std::min<uint64_t>(max, it->bytes.size() - skip);
   Piece piece{sent_, it->fd, it->bytes.Slice(skip, size)};
   sent_ += size;
+  last_progress_ = now;
   highest_sent_ = std::max(highest_sent_, sent_);
   return piece;
 }

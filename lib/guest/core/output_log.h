@@ -33,6 +33,13 @@ class OutputLog {
   static constexpr uint64_t kSegmentCost = 64;
   // Less room than this is none, so that a full log is not read byte by byte.
   static constexpr uint64_t kMinRoom = 4096;
+  // While a reader is attached, no more than this is kept below the floor: what it has taken is
+  // only there for those who come later.
+  static constexpr uint64_t kHistory = 1024 * 1024;
+  // A reader that moves on is not read ahead of by more than this; one that took nothing for
+  // kStall is, up to N. Keeps a bulk copy within the processor's caches.
+  static constexpr uint64_t kReadAhead = 1024 * 1024;
+  static constexpr Duration kStall = std::chrono::milliseconds(100);
 
   // CAPACITY unless W and one frame fit the sandbox's budget, which outlives the log.
   static absl::StatusOr<std::unique_ptr<OutputLog>> Create(const Settings& settings,
@@ -45,12 +52,16 @@ class OutputLog {
   // Bytes of output that may be read from the pipes now, at most `want`; evicts for them. 0 = let
   // the program wait.
   uint64_t Room(Time now, uint64_t want);
+  // When room may come by the passing of time alone; kNever = only by a reader.
+  Time RoomChangesAt(Time now) const;
   // At most what Room said.
   void Append(int fd, SharedBytes bytes);
   // The same for small pieces, which are packed together.
   void AppendCopy(int fd, std::string_view bytes);
   // Nothing more will be printed: memory beyond what is stored is given back.
   void Finish();
+  // Gives all stored output up; whoever attaches later hears of a gap.
+  void DropOutput();
 
   // ---- the primary reader's side
   struct ReaderRequest {
@@ -80,7 +91,7 @@ class OutputLog {
   };
   bool HasUnsent(uint64_t id) const { return id != 0 && id == attachment_ && sent_ < end_; }
   // The next bytes for the attachment, at most `max` of them; counts them as sent.
-  std::optional<Piece> Next(uint64_t id, uint64_t max);
+  std::optional<Piece> Next(uint64_t id, uint64_t max, Time now);
 
   bool held(Time now) const { return attachment_ != 0 || now < hold_until_; }
   // When a log that lost its reader becomes free; kNever while one is attached.
@@ -101,6 +112,9 @@ class OutputLog {
   OutputLog(const Settings& settings, OutputBudget* budget, Time now);
   void Grow(uint64_t cost);
   void Evict(Time now, uint64_t cost);
+  void TrimHistory();
+  bool Paced(Time now);
+  void CutFront(uint64_t bytes);
   void Push(int fd, SharedBytes bytes);
   void Leave(uint64_t id, Time hold_until);
 
@@ -127,6 +141,8 @@ class OutputLog {
   uint64_t highest_sent_ = 0;
   uint64_t mark_ = 0;
   Time hold_until_;
+  Time last_progress_{};
+  bool paced_ = false;
 };
 
 }  // namespace sandbroker::guest

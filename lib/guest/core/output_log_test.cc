@@ -16,8 +16,8 @@ class OutputLogTest : public ::testing::Test {
   void Make(uint64_t capacity = 4 * kMiB, uint64_t window = kMiB) {
     log_ = *OutputLog::Create({capacity, window, seconds(60)}, &budget_, kStart);
   }
-  // Prints as much as the log takes, at most `size`.
-  uint64_t Print(uint64_t size, Time now = kStart, int fd = 1) {
+  // Prints as much as the log takes, at most `size`; by default long after the last read.
+  uint64_t Print(uint64_t size, Time now = kStart + seconds(1), int fd = 1) {
     uint64_t done = 0;
     while (done < size) {
       const uint64_t room = log_->Room(now, std::min<uint64_t>(OutputLog::kFrame, size - done));
@@ -38,7 +38,7 @@ class OutputLogTest : public ::testing::Test {
   uint64_t Read(uint64_t id, uint64_t size) {
     uint64_t done = 0;
     while (done < size) {
-      const auto piece = log_->Next(id, size - done);
+      const auto piece = log_->Next(id, size - done, kStart);
       if (!piece) break;
       done += piece->bytes.size();
     }
@@ -57,17 +57,17 @@ TEST_F(OutputLogTest, Pieces_KeepOrderFdAndOffset) {
   log_->Append(1, SharedBytes::Copy("three"));
   const auto attached = log_->Attach(Request("a", 1), kStart);
   ASSERT_TRUE(attached.ok());
-  auto piece = log_->Next(attached->id, 4);
+  auto piece = log_->Next(attached->id, 4, kStart);
   EXPECT_EQ(piece->bytes.view(), "onet");
-  piece = log_->Next(attached->id, 100);
+  piece = log_->Next(attached->id, 100, kStart);
   EXPECT_EQ(piece->offset, 4u);
   EXPECT_EQ(piece->bytes.view(), "wo");
-  piece = log_->Next(attached->id, 100);
+  piece = log_->Next(attached->id, 100, kStart);
   EXPECT_EQ(piece->fd, 2);
   EXPECT_EQ(piece->bytes.view(), "err");
-  piece = log_->Next(attached->id, 100);
+  piece = log_->Next(attached->id, 100, kStart);
   EXPECT_EQ(piece->bytes.view(), "three");
-  EXPECT_FALSE(log_->Next(attached->id, 100));
+  EXPECT_FALSE(log_->Next(attached->id, 100, kStart));
   EXPECT_EQ(log_->end(), 14u);
 }
 
@@ -220,6 +220,39 @@ TEST_F(OutputLogTest, Finish_GivesBackWhatIsNotStored) {
   EXPECT_LT(budget_.used(), 1200u);
   log_.reset();
   EXPECT_EQ(budget_.used(), 0u);
+}
+
+TEST_F(OutputLogTest, ReaderThatMovesOn_IsNotReadFarAheadOf) {
+  Make();
+  const auto attached = log_->Attach(Request("a", 1), kStart);
+  EXPECT_LE(Print(4 * kMiB, kStart), OutputLog::kReadAhead);
+  EXPECT_EQ(log_->RoomChangesAt(kStart), kStart + OutputLog::kStall);
+  Read(attached->id, OutputLog::kReadAhead / 4);
+  EXPECT_EQ(Print(1, kStart), 0u);  // goes on at half, not at every byte
+  Read(attached->id, OutputLog::kReadAhead / 2);
+  EXPECT_GT(Print(kMiB, kStart), OutputLog::kReadAhead / 4);
+  EXPECT_GT(Print(4 * kMiB, kStart + OutputLog::kStall), kMiB);
+}
+
+TEST_F(OutputLogTest, WhatAReaderHasTaken_IsKeptOnlyALittle) {
+  Make(16 * kMiB, 64 * 1024);
+  const auto attached = log_->Attach(Request("a", 1), kStart);
+  for (int i = 0; i < 10; ++i) {
+    Print(kMiB);
+    Read(attached->id, kMiB);
+  }
+  Print(1);
+  EXPECT_GE(log_->start() + OutputLog::kHistory + OutputLog::kFrame, log_->floor());
+  EXPECT_LE(log_->start() + OutputLog::kHistory, log_->floor());
+}
+
+TEST_F(OutputLogTest, DroppedOutput_IsAGapForWhoComesLater) {
+  Make();
+  Print(1000);
+  log_->Finish();
+  log_->DropOutput();
+  EXPECT_EQ(budget_.used(), 0u);
+  EXPECT_EQ(log_->Attach(Request("a", 1, 10), kStart)->offset, 1000u);
 }
 
 TEST_F(OutputLogTest, SingleBytesOfAlternatingFds_StayWithinTheCapacity) {

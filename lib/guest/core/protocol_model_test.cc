@@ -161,7 +161,7 @@ class World {
   }
 
   void Send(Client& client) {
-    if (auto piece = log_->Next(client.attachment, Upto(64 * 1024))) {
+    if (auto piece = log_->Next(client.attachment, Upto(64 * 1024), now_)) {
       client.under_way.push_back(std::move(*piece));
     }
   }
