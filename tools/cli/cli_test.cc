@@ -287,7 +287,7 @@ TEST_F(CliTest, Json_HasTheProtosNames) {
 TEST_F(CliTest, PlainOutputs_AreForPeopleAndScripts) {
   EXPECT_EQ(Cli({"acquire"}).out, "sb1_fake1\n");
   EXPECT_EQ(Cli({"release", "sb1_a"}).out, "sb1_a released\n");
-  EXPECT_TRUE(Cli({"ls"}).out.starts_with("SANDBOX  POOL     STATE"));
+  EXPECT_TRUE(Cli({"ls"}).out.starts_with("POOL     STATE  LEASE  LABELS  SANDBOX"));
   EXPECT_NE(Cli({"capacity"}).out.find("default  2"), std::string::npos);
   EXPECT_NE(Cli({"info"}).out.find("0.0.0-fake"), std::string::npos);
 }

@@ -43,10 +43,11 @@ int Execute(const ListCommand& command) {
     for (const v1::Sandbox& sandbox : *sandboxes) *all.add_sandboxes() = sandbox;
     return Print(ToJson(all) + "\n");
   }
-  std::vector<std::vector<std::string>> rows = {{"SANDBOX", "POOL", "STATE", "LEASE", "LABELS"}};
+  std::vector<std::vector<std::string>> rows = {{"POOL", "STATE", "LEASE", "LABELS", "SANDBOX"}};
   for (const v1::Sandbox& sandbox : *sandboxes) {
-    rows.push_back({sandbox.sandbox_id(), sandbox.pool(), StateOf(sandbox),
-                    ForPeople(sandbox.lease().remaining()), LabelsOf(sandbox)});
+    // Last, since it is long.
+    rows.push_back({sandbox.pool(), StateOf(sandbox), ForPeople(sandbox.lease().remaining()),
+                    LabelsOf(sandbox), sandbox.sandbox_id()});
   }
   return Print(Table(rows));
 }
