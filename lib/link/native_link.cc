@@ -346,7 +346,11 @@ bool NativeLink::WriteData(uint32_t id) {
   data_write_.header = wire::EncodeDataHeader(id, piece.offset, 0);
   table_.OnDataSent(id, piece.bytes.size());
   data_write_.bytes = std::move(piece.bytes);
-  if (it->second->has_pieces()) queue_.MarkReady(id);
+  if (it->second->has_pieces()) {
+    queue_.MarkReady(id);
+  } else if (std::string close = it->second->TakeCloseInput(); !close.empty()) {
+    queue_.PushControl(std::move(close));
+  }
   return true;
 }
 

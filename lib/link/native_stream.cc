@@ -24,7 +24,12 @@ NativeStream::~NativeStream() {
 
 void NativeStream::Send(const agent::Command& command) {
   if (over_) return;
-  link_->PushControl(wire::EncodeFrame(id_, wire::Kind::kEvent, command.SerializeAsString()));
+  std::string frame = wire::EncodeFrame(id_, wire::Kind::kEvent, command.SerializeAsString());
+  if (command.has_close_input() && !pieces_.empty()) {
+    close_input_ = std::move(frame);
+  } else {
+    link_->PushControl(std::move(frame));
+  }
 }
 
 uint64_t NativeStream::InputRoom() const { return link_->table().SendRoom(id_) - queued_; }

@@ -5,6 +5,8 @@
 
 #include <deque>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "lib/broker/agent_link.h"
 #include "lib/wire/frame.h"
@@ -37,6 +39,9 @@ class NativeStream final : public broker::AgentStream {
   };
   bool NextPiece(Piece* piece);
   bool has_pieces() const { return !pieces_.empty(); }
+  // Control frames overtake data, the end of the input must not: its frame, to be queued once the
+  // last piece was handed out. Empty when there is none.
+  std::string TakeCloseInput() { return std::exchange(close_input_, {}); }
 
  private:
   const std::shared_ptr<NativeLink> link_;
@@ -47,6 +52,7 @@ class NativeStream final : public broker::AgentStream {
   uint64_t consumed_ = 0;
   uint64_t granted_;
   std::deque<Piece> pieces_;
+  std::string close_input_;
   uint64_t queued_ = 0;  // bytes in pieces_, which already use up room
 };
 
