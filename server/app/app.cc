@@ -95,7 +95,8 @@ absl::Status App::Listen(Parts& parts) {
   if (!server.unix_socket.empty()) {
     SANDBROKER_RETURN_IF_ERROR(parts.unix_listener.Open(server.unix_socket));
   }
-  return parts.grpc.Start(ToAddress(server.listen), parts.service);
+  return parts.grpc.Start(ToAddress(server.listen),
+                          {{v1::SandboxBroker::service_full_name(), parts.service}});
 }
 
 absl::Status App::Serve(Parts& parts) {

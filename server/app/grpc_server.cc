@@ -30,7 +30,7 @@ void LogFromGrpc(gpr_log_func_args* args) {
 void RouteGrpcLog() { gpr_set_log_function(LogFromGrpc); }
 
 absl::Status GrpcServer::Start(const std::optional<config::Address>& address,
-                               grpc::Service& service) {
+                               const std::vector<NamedService>& services) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::channelz::experimental::InitChannelzService();
@@ -42,7 +42,10 @@ absl::Status GrpcServer::Start(const std::optional<config::Address>& address,
   if (address) {
     builder.AddListeningPort(address->ToString(), grpc::InsecureServerCredentials(), &port);
   }
-  builder.RegisterService(&service);
+  for (const NamedService& named : services) {
+    builder.RegisterService(&named.service);
+    service_names_.push_back(named.name);
+  }
   server_ = builder.BuildAndStart();
   if (!server_ || (address && port == 0)) {
     const std::string where = address ? address->ToString() : "no address";
@@ -64,6 +67,9 @@ void GrpcServer::Adopt(UniqueFd connection) {
 
 void GrpcServer::SetServing(Serving serving) {
   grpc::HealthCheckServiceInterface* const health = server_->GetHealthCheckService();
+  for (const std::string& name : service_names_) {
+    health->SetServingStatus(name, serving == Serving::kYes);
+  }
   health->SetServingStatus(serving == Serving::kYes);
 }
 

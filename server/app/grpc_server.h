@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "lib/base/fd.h"
@@ -20,11 +21,18 @@ namespace sandbroker::app {
 // gRPC's own complaints go into our log. Once, before any server.
 void RouteGrpcLog();
 
+// Health answers for it by this name.
+struct NamedService {
+  std::string name;
+  grpc::Service& service;
+};
+
 class GrpcServer {
  public:
   // Begins to serve; health says NOT_SERVING until SetServing. Without an address only what Adopt
-  // brings is served. `service` outlives this.
-  absl::Status Start(const std::optional<config::Address>& address, grpc::Service& service);
+  // brings is served. The services outlive this.
+  absl::Status Start(const std::optional<config::Address>& address,
+                     const std::vector<NamedService>& services);
   // With the port that was found for port 0; empty without an address.
   const std::string& address() const { return address_; }
   // Any thread, between Start and Shutdown. The descriptor is connected and non-blocking.
@@ -42,6 +50,7 @@ class GrpcServer {
   std::unique_ptr<grpc::Server> server_;
   std::atomic<grpc::Server*> running_{nullptr};  // for CancelAll
   std::string address_;
+  std::vector<std::string> service_names_;
 };
 
 }  // namespace sandbroker::app

@@ -105,7 +105,9 @@ Task<void> Pool::StartOne(std::string uid) {
   absl::StatusOr<absl::StatusOr<Launched>> launched = co_await parts_.blocking.Run(launch);
   const absl::Status status = launched.ok() ? launched->status() : launched.status();
   if (!status.ok()) {
+    const std::vector<OneShot<bool>> waiters = std::move(members_.at(uid).gone_waiters);
     Forget(uid);
+    for (const OneShot<bool>& waiter : waiters) waiter.Set(true);
     OnStartFailed(std::string(MessageOf(status)));
     co_return;
   }
@@ -188,6 +190,7 @@ void Pool::OnStartFailed(const std::string& why) {
   obs::Log(obs::Level::kError, "a sandbox could not be started",
            {{"pool", settings_.name}, {"why", why}});
   parts_.metrics.CountRelease("start_failed");
+  if (draining_) return;  // a timer would outlive the pool's end
   backoff_ = std::clamp<Duration>(backoff_ * 2, milliseconds(100), seconds(10));
   backoff_timer_ = parts_.loop.After(backoff_, [this] {
     backoff_timer_.reset();
@@ -294,11 +297,16 @@ void Pool::KeepWarmAlive() {
 Task<absl::Status> Pool::Release(std::string uid) {
   const auto it = members_.find(uid);
   if (it == members_.end()) co_return absl::OkStatus();
-  OneShot<bool> gone;
-  it->second.gone_waiters.push_back(gone);
   it->second.use = Use::kEnding;
-  const std::shared_ptr<LocalSandbox> sandbox = it->second.sandbox;
-  if (sandbox) sandbox->Kill("released");
+  co_return co_await End(std::move(uid), "released");
+}
+
+Task<absl::Status> Pool::End(std::string uid, std::string why) {
+  Member& member = members_.at(uid);
+  OneShot<bool> gone;
+  member.gone_waiters.push_back(gone);
+  const std::shared_ptr<LocalSandbox> sandbox = member.sandbox;
+  if (sandbox) sandbox->Kill(why);
   const auto timer = parts_.loop.After(kReleaseBound, [gone] { gone.Set(false); });
   const bool ended = co_await gone.Wait();
   if (!ended) {
@@ -326,8 +334,10 @@ void Pool::Drain() {
 Task<void> Pool::Shutdown() {
   Drain();
   while (!members_.empty()) {
-    const std::string uid = members_.begin()->first;
-    const absl::Status status = co_await Release(uid);
+    // Claimed ones are reported to the broker, which holds timers for them.
+    std::string uid = members_.begin()->first;
+    std::string why = "the broker is stopping";
+    const absl::Status status = co_await End(std::move(uid), std::move(why));
     if (!status.ok()) co_return;
   }
 }

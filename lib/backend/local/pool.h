@@ -84,6 +84,8 @@ class Pool {
   void OnGone(const std::string& uid, const std::string& cause);
   void OnStartFailed(const std::string& why);
   void Forget(const std::string& uid);
+  // Kills a member and waits, bounded, until it is gone.
+  Task<absl::Status> End(std::string uid, std::string why);
   absl::StatusOr<broker::Binding> Bind(const std::string& uid, Time arrived);
   Task<Handed> Queue(broker::AcquireSpec spec, CancelToken cancel);
   std::string NextReady();
