@@ -20,6 +20,11 @@ int Fail(int code, const absl::Status& why) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The local backend asks it, to learn whether this file runs inside bubblewrap at all.
+  if (argc == 2 && std::string_view(argv[1]) == "--version") {
+    std::puts("sandbroker-agent " SANDBROKER_VERSION);
+    return 0;
+  }
   auto options = sandbroker::guest::ParseAgentOptions(argc, argv);
   if (!options.ok()) {
     std::fputs(sandbroker::guest::AgentUsage().c_str(), stderr);
