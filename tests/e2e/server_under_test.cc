@@ -135,9 +135,9 @@ std::map<pid_t, char> ServerUnderTest::Descendants() const {
 std::vector<pid_t> ServerUnderTest::Agents() const {
   std::vector<pid_t> agents;
   for (const auto& [pid, state] : Descendants()) {
-    const std::string command = ReadFile("/proc/" + std::to_string(pid) + "/cmdline");
-    const std::string program = command.substr(0, command.find('\0'));
-    if (program.ends_with("sandbroker-agent")) agents.push_back(pid);
+    std::error_code gone;
+    const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone);
+    if (program.filename() == "sandbroker-agent") agents.push_back(pid);
   }
   return agents;
 }

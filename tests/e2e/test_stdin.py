@@ -29,8 +29,8 @@ def test_T28_program_that_ends_does_not_wait_for_its_input(stub, sandbox):
 
 def test_T41a_child_that_never_reads_is_cancelled_below_the_window(stub, sandbox):
     run = api.Exec(stub, sandbox, ["sleep", "1000"], stdin=True)
-    room = run.wait_ready().input_limit
-    assert room > 0
+    run.read_while(lambda: run.input_limit == 0)
+    room = run.input_limit
     for at in range(0, room, MIB):
         run.write(b"x" * min(MIB, room - at))
     run.cancel_program(grace=0)
@@ -96,7 +96,8 @@ def test_program_that_closes_its_input_is_announced(stub, sandbox):
     run = api.Exec(stub, sandbox, "exec <&-; echo closed; sleep 1000", stdin=True)
     run.wait_output(b"closed\n")
     run.write(b"nobody reads this")
-    run.wait_for("input_closed")
+    run.read_while(lambda: run.input_closed is None)
+    assert run.input_closed.accepted == 0
     run.cancel_program(grace=0)
     assert api.end_of(run.finish().ended) == "cancelled"
 

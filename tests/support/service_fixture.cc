@@ -54,7 +54,9 @@ ServiceFixture::ServiceFixture(services::ServiceSettings settings,
              [](std::string_view name, std::string_view what) {
                ADD_FAILURE() << "exception in " << name << ": " << what;
              }),
-      broker_(loop_, scope_, backend_, receipts_, metrics_, BrokerDefaults()),
+      owned_broker_(std::make_unique<broker::Broker>(loop_, scope_, backend_, receipts_, metrics_,
+                                                     BrokerDefaults())),
+      broker_(*owned_broker_),
       authoriser_(authoriser ? std::move(authoriser)
                              : std::make_unique<services::LocalAuthoriser>()),
       service_({loop_, scope_, metrics_}, broker_, *authoriser_, std::move(settings)) {
@@ -73,6 +75,8 @@ ServiceFixture::~ServiceFixture() {
   std::promise<void> joined;
   loop_.Post([&] { scope_.Join([&] { joined.set_value(); }); });
   EXPECT_EQ(joined.get_future().wait_for(kPatience), std::future_status::ready);
+  // With its leases' timers, which would keep the loop going.
+  OnLoop([this] { owned_broker_.reset(); });
   loop_.Stop();
 }
 

@@ -65,7 +65,8 @@ class ServiceFixture : public ::testing::Test {
   TaskScope scope_;
   FakeBackend backend_;
   MemoryReceipts receipts_;
-  broker::Broker broker_;
+  std::unique_ptr<broker::Broker> owned_broker_;
+  broker::Broker& broker_;
   std::unique_ptr<services::Authoriser> authoriser_;
   services::BrokerService service_;
   int port_ = 0;

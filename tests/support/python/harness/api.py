@@ -110,6 +110,8 @@ class Exec:
         self.ended = None
         self.gaps = []
         self.warnings = []
+        self.input_closed = None
+        self.input_limit = 0
         self.next_offset = None
         self._iterator = self._checked()
         start = execution_pb2.ExecStart(sandbox_id=sandbox_id, spec=spec(argv, **fields),
@@ -165,6 +167,7 @@ class Exec:
         if kind == "ready":
             self.ready = event
             self.next_offset = event.start_offset
+            self.input_limit = event.input_limit
         elif kind == "output":
             assert event.offset == self.next_offset, "output has a hole or comes twice"
             self.next_offset += len(event.data)
@@ -175,6 +178,11 @@ class Exec:
             self.gaps.append(event)
         elif kind == "warning":
             self.warnings.append(event)
+        elif kind == "input_closed":
+            self.input_closed = event
+        elif kind == "input_window":
+            assert event.limit >= self.input_limit, "the window shrank"
+            self.input_limit = event.limit
         elif kind == "ended":
             self.ended = event
             if event.output_complete:
@@ -191,7 +199,10 @@ class Exec:
 
     def wait_output(self, text, fd=1):
         """Reads on until `text` was printed."""
-        while text not in self.out[fd]:
+        self.read_while(lambda: text not in self.out[fd])
+
+    def read_while(self, condition):
+        while condition():
             next(self._iterator)
 
     def finish(self):

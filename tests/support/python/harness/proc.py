@@ -35,19 +35,16 @@ def descendants(pid):
 
 
 def agents(pid):
-    """Agents below the broker `pid`: the processes whose program is the agent's file."""
-    return [child for child, stat in descendants(pid).items() if _is_agent(child, stat)]
+    """Agents below the broker `pid`: the processes that run the agent's file."""
+    return [child for child, stat in descendants(pid).items()
+            if stat["state"] != "Z" and _program(child).endswith("sandbroker-agent")]
 
 
-def _is_agent(pid, stat):
-    if stat["state"] == "Z":
-        return False
+def _program(pid):
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            command = file.read().split(b"\0")
+        return os.readlink(f"/proc/{pid}/exe")
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return bool(command) and command[0].endswith(b"sandbroker-agent")
+        return ""
 
 
 def zombies(pid):
