@@ -1,3 +1,4 @@
+// `sandbroker acquire`: takes a sandbox and prints its id.
 #include "tools/cli/commands.h"
 #include "tools/cli/common.h"
 #include "tools/cli/json.h"

@@ -1,3 +1,4 @@
+// `sandbroker capacity`: how full the pools are.
 #include "tools/cli/commands.h"
 #include "tools/cli/common.h"
 #include "tools/cli/json.h"

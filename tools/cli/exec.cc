@@ -1,3 +1,4 @@
+// `sandbroker exec`: a program in a sandbox that the caller holds.
 #include "tools/cli/commands.h"
 #include "tools/cli/common.h"
 

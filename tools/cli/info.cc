@@ -1,3 +1,4 @@
+// `sandbroker info`: what the server is and can do.
 #include "lib/base/strings.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/common.h"

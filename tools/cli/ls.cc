@@ -1,3 +1,4 @@
+// `sandbroker ls`: the sandboxes of the caller's tenant.
 #include <map>
 
 #include "lib/base/strings.h"

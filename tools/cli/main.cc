@@ -9,15 +9,15 @@
 #include "tools/cli/commands.h"
 #include "tools/cli/stdio.h"
 
-using namespace sandbroker::cli;
+namespace cli = sandbroker::cli;
 
 int main(int argc, char** argv) {
-  PrepareStdio(argv);
-  ParsedCommandLine parsed = ParseCommandLine(std::vector<std::string>(argv + 1, argv + argc),
-                                              std::chrono::system_clock::now());
+  cli::PrepareStdio(argv);
+  const cli::ParsedCommandLine parsed = cli::ParseCommandLine(
+      std::vector<std::string>(argv + 1, argv + argc), std::chrono::system_clock::now());
   if (!parsed.command) {
-    WriteAll(parsed.exit_code == 0 ? STDOUT_FILENO : STDERR_FILENO, parsed.text);
+    cli::WriteAll(parsed.exit_code == 0 ? STDOUT_FILENO : STDERR_FILENO, parsed.text);
     return parsed.exit_code;
   }
-  return std::visit([](const auto& command) { return Execute(command); }, *parsed.command);
+  return std::visit([](const auto& command) { return cli::Execute(command); }, *parsed.command);
 }

@@ -1,3 +1,4 @@
+// `sandbroker release`: gives sandboxes back, by id or by label.
 #include "lib/base/strings.h"
 #include "tools/cli/commands.h"
 #include "tools/cli/common.h"

@@ -1,3 +1,4 @@
+// `sandbroker run`: takes a sandbox, runs one program in it, gives it back whatever happened.
 #include <stop_token>
 
 #include "lib/base/strings.h"
