@@ -113,19 +113,15 @@ void StreamCore::OnReadDone(bool ok) {
 }
 
 void StreamCore::OnWriteDone(bool ok) {
-  if (!ok) {
-    const std::lock_guard lock(mutex_);
-    writing_ = false;
-  }
-  if (!ok) return Abort();
   bool report = false;
   {
     const std::lock_guard lock(mutex_);
     writing_ = false;
-    sent_ += outgoing_.credit;
+    if (ok) sent_ += outgoing_.credit;
     report = sent_ >= report_credit_ && !reporting_;
     if (report) reporting_ = true;
   }
+  if (!ok) Abort();
   Advance();
   if (report) OnLoop([this] { ReportSent(); });
 }
@@ -140,7 +136,10 @@ void StreamCore::ReportSent() {
   if (!gone_ && !closing_) events().OnSent(sent);
 }
 
-void StreamCore::OnCancel() { Abort(); }
+void StreamCore::OnCancel() {
+  Abort();
+  Advance();
+}
 
 void StreamCore::Abort() {
   std::unique_ptr<Outbox> dropped;  // destroyed after the lock
@@ -151,14 +150,12 @@ void StreamCore::Abort() {
     dropped = std::move(outbox_);
     if (!finishing_) status_ = grpc::Status::CANCELLED;
   }
-  const auto keep = shared_from_this();
   OnLoop([this] {
     if (std::exchange(gone_, true) || closing_) return;
     runtime_.metrics.CountRpc(std::string(context_.method), "CANCELLED");
     cancel_.Cancel();
     events().OnGone();
   });
-  Advance();
 }
 
 void StreamCore::OnDone() {

@@ -85,6 +85,7 @@ class StreamCore : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   void OnCancel() override;
   void OnDone() override;
 
+  // Nothing more reaches the caller. Advance is still to be called.
   void Abort();
   void ReportSent();
   // Decides under the lock, acts outside of it.

@@ -158,6 +158,7 @@ void ExecSession::OnReady(const broker::agent::Ready& ready) {
   v1::ExecResponse event;
   ToProto(ready, event.mutable_ready());
   end_offset_ = ready.end();
+  input_limit_ = ready.input_accepted();
   Push(event);
   ArmHeartbeat(settings_.heartbeat_interval);
 }
@@ -190,7 +191,10 @@ void ExecSession::OnInputClosed(uint64_t accepted) {
 }
 
 void ExecSession::OnInputLimit(uint64_t limit) {
-  Send([&](ExecOutbox& outbox) { outbox.PushInputWindow(limit); });
+  if (limit > input_limit_) {
+    input_limit_ = limit;
+    Send([&](ExecOutbox& outbox) { outbox.PushInputWindow(limit); });
+  }
   MaybeRead();
 }
 

@@ -71,9 +71,10 @@ class ExecSession final : public rpc::StreamHandler<v1::ExecRequest>,
   bool takes_input_ = false;
   bool reads_done_ = false;
   Duration kill_grace_{0};
-  uint64_t next_input_ = 0;  // an unset stdin offset means this
-  uint64_t end_offset_ = 0;  // after the last output that was seen
-  uint64_t uncredited_ = 0;  // taken by gRPC before execution_ was set
+  uint64_t next_input_ = 0;   // an unset stdin offset means this
+  uint64_t input_limit_ = 0;  // the caller was told
+  uint64_t end_offset_ = 0;   // after the last output that was seen
+  uint64_t uncredited_ = 0;   // taken by gRPC before execution_ was set
   Time last_sent_;
   std::unique_ptr<Timer> heartbeat_;
 };
