@@ -164,12 +164,9 @@ void Execution::Finish() {
 void Execution::ArmTimer() {
   Time next = end_.NextDeadline();
   if (paused_) next = std::min(next, log_->RoomChangesAt(Now()));
-  if (next == armed_for_) return;
+  // One that fires too early looks again; moving it all the time would cost more.
+  if (next >= armed_for_) return;
   armed_for_ = next;
-  if (next == kNever) {
-    timer_.cancel();
-    return;
-  }
   timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(next));
   timer_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
     const auto self = weak.lock();

@@ -167,7 +167,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   std::array<std::shared_ptr<OutputPipe>, 2> pipes_;
   std::vector<Attachment> attachments_;
   AgentTimer timer_;
-  Time armed_for_ = kNever;
+  Time armed_for_ = kNever;  // not after the time it is wanted for
 };
 
 }  // namespace sandbroker::guest

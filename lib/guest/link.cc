@@ -13,7 +13,6 @@ namespace sandbroker::guest {
 namespace {
 
 constexpr size_t kMaxStreams = 8192;
-constexpr uint64_t kDataBytes = 64 * 1024;
 // A peer that does not read what it asked for is not read from either.
 constexpr size_t kMaxControlBytes = 1024 * 1024;
 constexpr Duration kDefaultInterval = std::chrono::seconds(10);
@@ -301,7 +300,7 @@ std::optional<Outgoing> Link::NextOutgoing() {
 // One DATA, or the end once there is no more.
 std::optional<Outgoing> Link::NextOf(Stream& stream) {
   const uint32_t id = stream.id;
-  const uint64_t room = std::min<uint64_t>(table_.SendRoom(id), kDataBytes);
+  const uint64_t room = std::min<uint64_t>(table_.SendRoom(id), ReadBuffer::kSize);
   if (auto piece = stream.execution->Next(&stream, room)) {
     table_.OnDataSent(id, piece->bytes.size());
     if (stream.execution->HasOutput(&stream)) {

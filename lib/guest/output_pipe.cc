@@ -13,7 +13,7 @@ namespace sandbroker::guest {
 namespace {
 
 constexpr uint64_t kBulk = 1024 * 1024;
-constexpr int kBulkPipe = 1024 * 1024;
+constexpr int kBulkPipe = 256 * 1024;
 
 }  // namespace
 

@@ -21,7 +21,9 @@ namespace sandbroker::guest {
 // and comes back here when the last reader has let go of it. One for the whole agent.
 class ReadBuffer {
  public:
-  static constexpr size_t kSize = 64 * 1024;
+  // Whole pages, and with the headers of its frame and of the WebSocket around it still one write
+  // of at most 64 KiB, which is what Asio hands to the kernel at once.
+  static constexpr size_t kSize = 60 * 1024;
 
   char* data();
   // Puts the first `count` bytes behind the log's end.
@@ -36,7 +38,7 @@ class ReadBuffer {
     void Return(char* memory);
 
    private:
-    static constexpr size_t kKept = 32;
+    static constexpr size_t kKept = 24;
     std::vector<char*> free_;
   };
 

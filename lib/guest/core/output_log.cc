@@ -77,7 +77,7 @@ void OutputLog::Evict(Time now, uint64_t cost) {
 
 void OutputLog::TrimHistory() {
   const uint64_t floor = this->floor();
-  if (attachment_ == 0 || floor < kHistory) return;
+  if (attachment_ == 0 || end_ <= kBulk || floor < kHistory) return;
   while (!segments_.empty()) {
     const Segment& front = segments_.front();
     if (front.offset + front.bytes.size() > floor - kHistory) break;

@@ -33,11 +33,13 @@ class OutputLog {
   static constexpr uint64_t kSegmentCost = 64;
   // Less room than this is none, so that a full log is not read byte by byte.
   static constexpr uint64_t kMinRoom = 4096;
-  // While a reader is attached, no more than this is kept below the floor: what it has taken is
-  // only there for those who come later.
-  static constexpr uint64_t kHistory = 1024 * 1024;
+  // What a reader has taken is only there for those who come later. All of it is kept while the
+  // execution has not printed more than kBulk; beyond that, as long as a reader is attached, no
+  // more than kHistory below the floor: a bulk copy stays within the processor's caches.
+  static constexpr uint64_t kBulk = 4 * 1024 * 1024;
+  static constexpr uint64_t kHistory = 256 * 1024;
   // A reader that moves on is not read ahead of by more than this; one that took nothing for
-  // kStall is, up to N. Keeps a bulk copy within the processor's caches.
+  // kStall is, up to N.
   static constexpr uint64_t kReadAhead = 1024 * 1024;
   static constexpr Duration kStall = std::chrono::milliseconds(100);
 
