@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/async/cancel.h"
 #include "lib/base/bytes.h"
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
@@ -79,6 +80,8 @@ struct DialTarget {
   std::string secret;  // wire::kSecretSize bytes
   // A different boot id is refused; empty takes any.
   std::string expected_boot_id;
+  // Cancelling ends the dial with CANCELLED; a link that is up already is not touched.
+  CancelToken cancel = {};
 };
 
 class AgentDialer {

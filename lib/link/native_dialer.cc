@@ -40,11 +40,16 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
       self->Finish(MakeError(Reason::kAgentUnreachable,
                              StrCat("the agent did not answer in time", self->last_error_)));
     });
+    target_.cancel.OnCancel([weak = weak_from_this()] {
+      const auto self = weak.lock();
+      if (self) self->Finish(MakeError(Reason::kCancelled, "the sandbox is not wanted any more"));
+    });
     Connect();
   }
 
  private:
   void Connect() {
+    if (!done_) return;
     socket_ = NativeLink::Socket(loop_.context());
     socket_.async_connect(
         boost::asio::local::stream_protocol::endpoint(target_.unix_path),

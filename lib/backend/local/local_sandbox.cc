@@ -48,7 +48,7 @@ void LocalSandbox::Start() {
 }
 
 void LocalSandbox::Dial(Duration bound) {
-  broker::DialTarget target{launched_.socket_path, launched_.secret, boot_id_};
+  broker::DialTarget target{launched_.socket_path, launched_.secret, boot_id_, dial_.token()};
   dialer_.Dial(
       target, bound, [self = shared_from_this()](const absl::Status& why) { self->OnLost(why); },
       [self = shared_from_this()](absl::StatusOr<broker::AgentDialer::Dialed> dialed) {
@@ -144,6 +144,7 @@ void LocalSandbox::Kill(const std::string& cause) {
   if (state_ == State::kEnding || state_ == State::kGone) return;
   if (cause_.empty()) cause_ = cause;
   state_ = State::kEnding;
+  dial_.Cancel();
   KillAgent();
   if (link_) {
     const auto link = std::move(link_);
@@ -172,6 +173,7 @@ void LocalSandbox::BecomeGone() {
   if (state_ == State::kGone) return;
   const auto self = shared_from_this();
   state_ = State::kGone;
+  dial_.Cancel();
   error_code ignored;
   kill_timer_.reset();
   agent_.close(ignored);

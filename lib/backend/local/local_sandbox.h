@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/async/cancel.h"
 #include "lib/async/loop.h"
 #include "lib/backend/local/launcher.h"
 #include "lib/backend/local/settings.h"
@@ -70,6 +71,7 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   std::string cause_;
   std::string boot_id_;
   std::shared_ptr<broker::AgentLink> link_;
+  CancelSource dial_;
   Descriptor monitor_;  // readable once bubblewrap has ended
   Descriptor agent_;    // readable once the agent has ended
   Descriptor errors_;
