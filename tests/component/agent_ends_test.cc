@@ -52,7 +52,8 @@ TEST_F(AgentEnds, T48_Signals_AreTypedAndNeverExitCodes) {
 }
 
 TEST_F(AgentEnds, Signal_ReachesTheWholeProcessGroup) {
-  const uint32_t stream = Up(Shell("trap 'echo caught; exit 3' USR1; echo up; sleep 1000 & wait"));
+  const uint32_t stream =
+      Up(Shell("trap 'echo caught; exit 3' USR1; sh -c 'echo up; exec sleep 1000' & wait"));
   agent::Command command;
   command.mutable_signal()->set_number(SIGUSR1);
   client_.SendCommand(stream, command);

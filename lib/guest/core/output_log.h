@@ -40,7 +40,7 @@ class OutputLog {
   static constexpr uint64_t kHistory = 256 * 1024;
   // A reader that moves on is not read ahead of by more than this; one that took nothing for
   // kStall is, up to N.
-  static constexpr uint64_t kReadAhead = 1024 * 1024;
+  static constexpr uint64_t kReadAhead = 256 * 1024;
   static constexpr Duration kStall = std::chrono::milliseconds(100);
 
   // CAPACITY unless W and one frame fit the sandbox's budget, which outlives the log.
