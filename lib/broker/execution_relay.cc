@@ -283,8 +283,8 @@ ExecutionObserver* ExecutionRelay::Finish() {
   // The stream may be calling us: it is let go once that call has returned, and until then it has
   // its handler.
   if (stream_) {
-    scheduler_.Post([self = shared_from_this(),
-                     stream = std::shared_ptr<AgentStream>(std::move(stream_))] {});
+    scheduler_.Post(
+        [self = shared_from_this(), stream = std::shared_ptr<AgentStream>(std::move(stream_))] {});
   }
   pending_.clear();
   under_way_.clear();
