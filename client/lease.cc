@@ -12,7 +12,7 @@ SandboxLease::SandboxLease(Client client, v1::AcquireResponse acquired, Duration
       release_timeout_(release_timeout) {}
 
 SandboxLease::SandboxLease(SandboxLease&& other) noexcept
-    : client_(other.client_),
+    : client_(std::move(other.client_)),
       acquired_(std::move(other.acquired_)),
       release_timeout_(other.release_timeout_),
       owned_(std::exchange(other.owned_, false)) {}
@@ -20,7 +20,7 @@ SandboxLease::SandboxLease(SandboxLease&& other) noexcept
 SandboxLease& SandboxLease::operator=(SandboxLease&& other) noexcept {
   if (this != &other) {
     ReleaseQuietly();
-    client_ = other.client_;
+    client_ = std::move(other.client_);
     acquired_ = std::move(other.acquired_);
     release_timeout_ = other.release_timeout_;
     owned_ = std::exchange(other.owned_, false);

@@ -6,7 +6,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <stop_token>
 #include <utility>
 
@@ -91,7 +90,7 @@ int Print(const std::string& text) {
     case WriteResult::kClosed:
       return kExitFailure;
     case WriteResult::kFailed:
-      Complain(StrCat("stdout: ", std::strerror(errno)));
+      Complain(StrCat("stdout: ", ErrorText(errno)));
       return kExitFailure;
   }
   return kExitFailure;

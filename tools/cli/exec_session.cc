@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <optional>
 
 #include "lib/base/strings.h"
@@ -76,7 +75,7 @@ void ExecSession::Print(int fd, const std::string& data) {
   if (result == WriteResult::kDone) return;
   closed_[fd] = true;
   if (result == WriteResult::kFailed) {
-    write_error_ = StrCat(fd == STDERR_FILENO ? "stderr" : "stdout", ": ", std::strerror(errno));
+    write_error_ = StrCat(fd == STDERR_FILENO ? "stderr" : "stdout", ": ", ErrorText(errno));
     return;
   }
   // The program learns of the closed pipe as it would have on this side.

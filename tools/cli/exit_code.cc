@@ -2,9 +2,9 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include "lib/base/strings.h"
+#include "tools/cli/stdio.h"
 
 namespace sandbroker::cli {
 namespace {
@@ -22,8 +22,8 @@ Outcome OfSignal(const v1::Signaled& signaled) {
 
 Outcome OfStartFailed(const v1::StartFailed& failed) {
   const bool not_found = failed.error_number() == ENOENT && failed.step() == "exec";
-  const std::string why = failed.message().empty() ? std::strerror(failed.error_number())
-                                                   : std::string(failed.message());
+  const std::string why =
+      failed.message().empty() ? ErrorText(failed.error_number()) : failed.message();
   return {not_found ? kExitNotFound : kExitCannotStart,
           StrCat("the program could not be started (", failed.step(), "): ", why)};
 }

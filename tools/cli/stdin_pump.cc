@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
 
 #include "lib/base/check.h"
@@ -46,7 +45,7 @@ void StdinPump::Loop() {
       continue;
     }
     // EIO is the terminal of a background job: there is no input for us.
-    if (count < 0 && errno != EIO) Complain(StrCat("stdin: ", std::strerror(errno)));
+    if (count < 0 && errno != EIO) Complain(StrCat("stdin: ", ErrorText(errno)));
     (void)execution_.CloseStdin();
     return;
   }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <system_error>
 
 #include "lib/base/strings.h"
 
@@ -46,6 +47,8 @@ WriteResult WriteAll(int fd, std::string_view data) {
   }
   return WriteResult::kDone;
 }
+
+std::string ErrorText(int error_number) { return std::generic_category().message(error_number); }
 
 void Complain(std::string_view message) {
   WriteAll(STDERR_FILENO, StrCat("sandbroker: ", message, "\n"));

@@ -2,6 +2,7 @@
 // whole, and without dying of a closed pipe. Any thread, after PrepareStdio.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace sandbroker::cli {
@@ -16,6 +17,9 @@ void PrepareStdio(char** argv);
 // Everything, whatever the descriptor's mode. kClosed: nobody reads any more. On kFailed errno says
 // why.
 WriteResult WriteAll(int fd, std::string_view data);
+
+// "No such file or directory" and so on.
+std::string ErrorText(int error_number);
 
 // "sandbroker: MESSAGE" on stderr.
 void Complain(std::string_view message);
