@@ -23,24 +23,32 @@ if(SANDBROKER_SANITIZE)
   endif()
 endif()
 
-# sandbroker_library(NAME SRCS a.cc ... DEPS target ...): static library sandbroker_NAME with
-# the alias sandbroker::NAME. Headers that only this folder uses need no mention.
-set_property(GLOBAL PROPERTY SANDBROKER_LIBRARIES "")
+# sandbroker_library(NAME [NO_HEADER_CHECKS] SRCS a.cc ... DEPS target ...): static library
+# sandbroker_NAME with the alias sandbroker::NAME. The headers beside its sources need no mention;
+# NO_HEADER_CHECKS: another library of the same folder checks them.
 function(sandbroker_library name)
-  cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "NO_HEADER_CHECKS" "" "SRCS;DEPS" ${ARGN})
   add_library(sandbroker_${name} STATIC ${ARG_SRCS})
   add_library(sandbroker::${name} ALIAS sandbroker_${name})
   # Our warnings and include paths end at the install: they are no business of who links us.
   target_link_libraries(sandbroker_${name} PUBLIC $<BUILD_INTERFACE:sandbroker_options> ${ARG_DEPS})
-  sandbroker_check_headers(sandbroker_${name})
+  if(NOT ARG_NO_HEADER_CHECKS)
+    sandbroker_check_headers(sandbroker_${name} ${ARG_SRCS})
+  endif()
 endfunction()
 
-# Each header of the current folder is compiled alone, with the include paths of its library.
+# Each header beside a source of the library is compiled alone, with the library's include paths.
 function(sandbroker_check_headers target)
   if(NOT SANDBROKER_BUILD_TESTS OR SANDBROKER_SANITIZE)
     return()
   endif()
-  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*.h)
+  set(patterns "")
+  foreach(source IN LISTS ARGN)
+    get_filename_component(folder ${source} DIRECTORY)
+    list(APPEND patterns ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.h)
+  endforeach()
+  list(REMOVE_DUPLICATES patterns)
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${CMAKE_SOURCE_DIR} ${patterns})
   set(sources "")
   foreach(header IN LISTS headers)
     string(REPLACE "/" "_" stem ${header})
