@@ -83,8 +83,9 @@ TEST_F(AgentBasics, Cwd_IsTheWorkspaceUnlessNamed) {
 }
 
 TEST_F(AgentBasics, Child_SeesNothingOfTheAgent) {
-  const auto& fds = Run(MakeStart("fds", {"sh", "-c", "ls /proc/$$/fd | tr '\\n' ' '"}));
-  EXPECT_EQ(fds.out, "0 1 2 ");
+  // The shell's own, not those of an ls that has a folder open itself.
+  const auto& fds = Run(MakeStart("fds", {"sh", "-c", "cd /proc/$$/fd; echo *"}));
+  EXPECT_EQ(fds.out, "0 1 2\n");
   const std::string environ = "/proc/" + std::to_string(agent_.pid()) + "/environ";
   EXPECT_EQ(Run(Shell("env", "tr -d '\\0' < " + environ + " | wc -c")).out, "0\n");
   const auto& status =

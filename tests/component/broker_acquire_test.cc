@@ -209,7 +209,10 @@ TEST_F(BrokerAcquire, MaxLifetime_EndsWhatRunsAsLeaseExpired) {
   RecordingObserver observer;
   Start(handle, &observer);
   LastStream()->SayReady();
-  scheduler_.Advance(minutes(19));
+  scheduler_.Advance(minutes(16));
+  EXPECT_TRUE(observer.warnings.empty());
+  scheduler_.Advance(minutes(3));
+  EXPECT_EQ(observer.warnings, (std::vector<std::string>{"LEASE_ENDING", "LEASE_ENDING"}));
   EXPECT_FALSE(observer.ended);
   scheduler_.Advance(minutes(2));
   ASSERT_TRUE(observer.ended);

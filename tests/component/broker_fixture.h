@@ -32,7 +32,9 @@ class RecordingObserver final : public broker::ExecutionObserver {
     next_offset = to;
     ++gaps;
   }
-  void OnWarning(const std::string&, const std::string&) override {}
+  void OnWarning(const std::string& reason, const std::string&) override {
+    warnings.push_back(reason);
+  }
   void OnInputClosed(uint64_t) override { ++input_closed; }
   void OnInputLimit(uint64_t limit) override { input_limit = limit; }
   void OnEnded(const agent::Ended& value) override {
@@ -52,6 +54,7 @@ class RecordingObserver final : public broker::ExecutionObserver {
   uint64_t next_offset = 0;
   uint64_t input_limit = 0;
   std::string output;
+  std::vector<std::string> warnings;
   std::optional<agent::Ended> ended;
   std::optional<absl::Status> failed;
 };

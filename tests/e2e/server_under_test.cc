@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -110,6 +111,8 @@ std::string ServerUnderTest::Acquire() const {
 std::map<pid_t, char> ServerUnderTest::Descendants() const {
   std::multimap<pid_t, std::pair<pid_t, char>> children;
   for (const auto& entry : fs::directory_iterator("/proc")) {
+    if (std::isdigit(static_cast<unsigned char>(entry.path().filename().native()[0])) == 0)
+      continue;
     const std::string stat = ReadFile(entry.path() / "stat");
     const size_t name_end = stat.rfind(')');
     if (name_end == std::string::npos) continue;

@@ -43,7 +43,7 @@ def test_acquire_exec_release_by_hand(cli):
     made = json.loads(cli("acquire", "--json").stdout)
     assert made["sandbox_id"].startswith("sb1_")
     sandbox = made["sandbox_id"]
-    done = cli("exec", sandbox, "--", "sh", "-c", "echo $1", "sh", "a  b", stdin=subprocess.DEVNULL)
+    done = cli("exec", sandbox, "--", "sh", "-c", "echo \"$1\"", "sh", "a  b", stdin=subprocess.DEVNULL)
     assert (done.returncode, done.stdout) == (0, b"a  b\n")
     assert sandbox.encode() in cli("ls").stdout
     assert sandbox in json.dumps(json.loads(cli("ls", "--json").stdout))

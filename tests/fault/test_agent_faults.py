@@ -8,6 +8,7 @@ import pytest
 
 from harness import api, proc
 from harness.wait import count, wait_until
+from sandbroker.v1 import execution_pb2, sandbox_pb2
 
 HEARTBEAT = 0.3
 
@@ -61,7 +62,6 @@ def test_killed_agent_ends_its_programs_as_agent_lost_within_a_second(server, st
 
 
 def _run_request(sandbox, argv):
-    from sandbroker.v1 import execution_pb2
     return execution_pb2.RunRequest(sandbox_id=sandbox, spec=api.spec(argv))
 
 
@@ -107,17 +107,27 @@ def test_warm_agent_that_dies_is_replaced(server, stub):
     assert api.run(stub, held, ["echo", "ok"]).stdout == b"ok\n"
 
 
-def test_killed_broker_leaves_no_sandbox_behind(make_server):
-    """Until sandboxes survive a restart, an agent whose broker is gone ends itself or is ended."""
-    server = make_server(config={"server": {"min_backstop": "1s"}})
+def test_agents_of_a_killed_broker_end_at_their_backstop(make_server):
+    server = make_server(config={"server": {"min_backstop": "1s", "heartbeat_interval": "300ms"}})
     stub = server.stub()
-    held = api.acquire(stub).sandbox.sandbox_id
+    lease = sandbox_pb2.LeaseSpec(ttl=api.duration(1))
+    held = api.acquire(stub, lease=lease).sandbox.sandbox_id
     run = api.Exec(stub, held, ["sleep", "1000"])
     run.wait_ready()
-    pids = list(proc.descendants(server.pid))
+    everything = list(proc.descendants(server.pid))
+    # Those that hold the program; warm ones wait longer for a broker to come back.
+    pids = [agent for agent in server.agents() if any(
+        child["name"] == "sleep" for child in proc.descendants(agent).values())]
+    pids += [pid for agent in pids for pid in proc.descendants(agent)]
+    assert len(pids) >= 2
     server.process.kill()
     server.wait()
     with pytest.raises(grpc.RpcError) as error:
         run.finish()
     assert error.value.code() == grpc.StatusCode.UNAVAILABLE
-    wait_until(lambda: not [pid for pid in pids if proc.alive(pid)], 30, "all of it ended")
+    try:
+        wait_until(lambda: not [pid for pid in pids if proc.alive(pid)], 30, "all of it ended")
+    finally:
+        for pid in everything:
+            if proc.alive(pid):
+                os.kill(pid, signal.SIGKILL)

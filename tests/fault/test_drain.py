@@ -6,6 +6,7 @@ import grpc
 
 from harness import api, proc
 from harness.wait import wait_until
+from sandbroker.v1 import execution_pb2
 
 
 def is_draining(stub):
@@ -80,7 +81,7 @@ def test_running_call_may_finish_within_the_grace(make_server):
 
 
 def _sleep_request(sandbox, seconds):
-    from sandbroker.v1 import execution_pb2
+
     return execution_pb2.RunRequest(sandbox_id=sandbox, spec=api.spec(["sleep", seconds]))
 
 
@@ -92,7 +93,7 @@ def test_second_SIGTERM_is_quick(make_server):
     run.wait_ready()
     below = list(proc.descendants(server.pid))
     server.signal(signal.SIGTERM)
-    wait_until(lambda: "drain" in server.log().lower(), 10, "the drain began")
+    wait_until(lambda: "signal" in server.log(), 10, "the drain began")
     begin = time.monotonic()
     server.signal(signal.SIGTERM)
     code = server.wait(20)
