@@ -102,7 +102,7 @@ std::string FindBwrap(const LocalSettings& settings) {
   std::string resolved;
   const int error =
       ResolveProgram(settings.bwrap_path, path ? path : "/usr/bin:/bin", "", &resolved);
-  return error == 0 ? resolved : "";
+  return error == 0 && access(resolved.c_str(), X_OK) == 0 ? resolved : "";
 }
 
 absl::Status SpawnBwrap(const LocalSettings& settings, const TemplateSettings& tmpl,
@@ -121,6 +121,12 @@ absl::Status SpawnBwrap(const LocalSettings& settings, const TemplateSettings& t
   spec.fds = inherited.map;
   if (host_uid != 0) spec.user = {host_uid, static_cast<gid_t>(host_uid)};
   if (const auto error = Spawn(spec, spawned)) {
+    if (std::string_view(error->step) == "exec") {
+      return MakeError(
+          Reason::kIsolationUnavailable,
+          StrCat("'", spec.path, "' can't be executed by uid ", host_uid, " (errno ",
+                 error->error_number, "); install bubblewrap, or name it with --bwrap"));
+    }
     return SystemError(StrCat("starting bubblewrap (", error->step, ")"), error->error_number);
   }
   return absl::OkStatus();
