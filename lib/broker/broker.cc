@@ -63,16 +63,15 @@ absl::Status Broker::GoneError(const Handle& handle) const {
 absl::StatusOr<Sandbox*> Broker::Find(const Principal& who, const std::string& text) {
   const auto handle = OpenHandle(who, text);
   if (!handle.ok()) return handle.status();
+  if (handle->kind != 't') return DecodeHandle("", settings_.handle_key).status();
   const auto it = sandboxes_.find(handle->uid);
   if (it == sandboxes_.end()) return GoneError(*handle);
   Sandbox* sandbox = it->second.get();
   if (sandbox->state() == SandboxState::kReleasing) {
     return MakeError(Reason::kSandboxGone, "the sandbox is being released");
   }
-  // Past its end and about to be looked at: what is busy keeps it, a mere call does not.
-  if (sandbox->lease().Over(scheduler_.WallNow()) && sandbox->attached() == 0) {
-    return MakeError(Reason::kLeaseExpired, "the lease of this sandbox has ended");
-  }
+  // Past its end and not yet taken back: it may be busy, which only a look can tell, so a call
+  // keeps it like any other.
   return sandbox;
 }
 
@@ -115,7 +114,8 @@ absl::StatusOr<SandboxPage> Broker::List(const Principal& who, const LabelSelect
   if (!token.empty()) {
     const auto place = DecodeHandle(token, settings_.handle_key);
     int64_t nanos = 0;
-    if (!place.ok() || place->kind != 'p' || !ParseInt(place->name, &nanos)) {
+    if (!place.ok() || place->kind != 'p' || place->tenant != who.tenant ||
+        !ParseInt(place->name, &nanos)) {
       return InvalidField("page_token", "not one that this server has given out");
     }
     after = {WallTime(Duration(nanos)), place->uid};
@@ -186,13 +186,24 @@ absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, S
     start.set_throwaway_id(true);
   }
   start.mutable_reader()->set_holder(who.name);
-  start.mutable_reader()->set_attempt(spec.attempt + 1);
+  const uint64_t attempt = NextAttempt(spec.attempt);
+  start.mutable_reader()->set_attempt(attempt);
   if (start.stdin()) {
     start.mutable_writer()->set_holder(who.name);
-    start.mutable_writer()->set_attempt(spec.attempt + 1);
+    start.mutable_writer()->set_attempt(attempt);
   }
   sandbox.Touch();
   return sandbox.Start(std::move(start), settings_.output_window, observer);
+}
+
+// Leaves room for re-attachments of one try, so that the caller's next try is newer than all of
+// them. A caller without numbers of its own gets the time, which also survives a restart.
+uint64_t Broker::NextAttempt(uint64_t callers) {
+  if (callers != 0) return callers << 12;
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      scheduler_.WallNow().time_since_epoch());
+  last_attempt_ = std::max(last_attempt_ + 1, static_cast<uint64_t>(now.count()));
+  return last_attempt_ << 12;
 }
 
 Task<absl::StatusOr<Released>> Broker::Release(Principal who, std::string text) {
@@ -217,7 +228,7 @@ Task<std::vector<std::string>> Broker::Leftovers(std::string uid) {
   if (it == sandboxes_.end() || it->second->link() == nullptr || !it->second->link()->open()) {
     co_return ids;
   }
-  it->second->MarkReleasing();
+  it->second->MarkReleasing(Reason::kSandboxGone, "released");
   OneShot<absl::StatusOr<agent::Report>> answer;
   it->second->link()->Query([answer](auto report) { answer.Set(std::move(report)); });
   const auto timer = scheduler_.After(settings_.leftovers_bound, [answer] {
@@ -252,7 +263,7 @@ Task<absl::StatusOr<std::vector<ReleaseItem>>> Broker::ReleaseMatching(
 
 Task<absl::Status> Broker::Destroy(std::string uid, Reason reason, std::string cause) {
   const auto it = sandboxes_.find(uid);
-  if (it != sandboxes_.end()) it->second->MarkReleasing();
+  if (it != sandboxes_.end()) it->second->MarkReleasing(reason, cause);
   const absl::Status status = co_await backend_.Release(uid);
   if (status.ok()) Gone(uid, reason, cause);
   co_return status;
@@ -269,7 +280,8 @@ void Broker::Gone(const std::string& uid, Reason reason, const std::string& caus
     remembered_.erase(remembered_order_.front());
     remembered_order_.pop_front();
   }
-  metrics_.CountRelease(cause);
+  // A cause may be the backend's own words, which are no label.
+  metrics_.CountRelease(sandbox->state() == SandboxState::kReleasing ? cause : "agent_lost");
   agent::Ended ended;
   if (reason == Reason::kLeaseExpired) {
     ended = LeaseExpiredEnd();
@@ -298,15 +310,27 @@ void Broker::OnLeaseOver(const std::string& uid) {
 void Broker::Drain() {
   draining_ = true;
   backend_.Drain();
-  const absl::Status status = MakeError(
-      Reason::kServerDraining, "this server is going away; the program goes on without a reader");
+}
+
+size_t Broker::open_executions() const {
+  size_t count = 0;
+  for (const auto& [uid, sandbox] : sandboxes_) count += sandbox->attached();
+  return count;
+}
+
+void Broker::FailOpenExecutions() {
+  const absl::Status status = MakeError(Reason::kServerDraining, "this server is going away");
   for (const auto& [uid, sandbox] : sandboxes_) sandbox->FailAll(status);
 }
 
 void Broker::OnSandboxGone(const std::string& uid, const std::string& cause) {
   const auto it = sandboxes_.find(uid);
-  // One that is being released is reported by whoever releases it.
-  if (it == sandboxes_.end() || it->second->state() == SandboxState::kReleasing) return;
+  if (it == sandboxes_.end()) return;
+  if (it->second->state() == SandboxState::kReleasing) {
+    // Whoever releases it may have given up waiting.
+    const std::string why = it->second->release_cause();
+    return Gone(uid, it->second->release_reason(), why);
+  }
   obs::Log(obs::Level::kWarning, "sandbox ended by itself", {{"sandbox", uid}, {"cause", cause}});
   Gone(uid, Reason::kSandboxGone, cause);
 }

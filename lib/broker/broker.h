@@ -56,11 +56,15 @@ struct ReleaseItem {
   absl::Status status;
 };
 
+// Above it lie the broker's own re-attachments of one try (12 bits).
+inline constexpr uint64_t kMaxAttempt = uint64_t{1} << 51;
+
 struct StartSpec {
   std::string handle;
-  // execution_id empty = mint one. reader.acks, reader.holder, boot_id and spec_hash are filled in
-  // by the broker.
+  // execution_id empty = mint one. Holders, attempts, boot_id and spec_hash are filled in by the
+  // broker.
   agent::Start start;
+  // 0 = newer than whatever came before; at most kMaxAttempt.
   uint64_t attempt = 0;
 };
 
@@ -92,8 +96,12 @@ class Broker final : public BackendObserver {
                                                    ExecutionObserver* observer);
 
   const Backend& backend() const { return backend_; }
-  // No new acquires and executions: SERVER_DRAINING. Open executions get OnFailed with it.
+  // No new acquires and executions: SERVER_DRAINING. Open ones go on.
   void Drain();
+  // Executions that somebody is attached to.
+  size_t open_executions() const;
+  // Open executions get OnFailed with SERVER_DRAINING.
+  void FailOpenExecutions();
 
   void OnSandboxGone(const std::string& uid, const std::string& cause) override;
   void OnLinkLost(const std::string& uid, const absl::Status& why) override;
@@ -108,6 +116,7 @@ class Broker final : public BackendObserver {
   absl::StatusOr<Handle> OpenHandle(const Principal& who, const std::string& text) const;
   absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& text);
   absl::Status GoneError(const Handle& handle) const;
+  uint64_t NextAttempt(uint64_t callers);
   SandboxView View(const Sandbox& sandbox) const;
 
   // acquire.cc
@@ -133,6 +142,7 @@ class Broker final : public BackendObserver {
   obs::Metrics& metrics_;
   const BrokerSettings settings_;
   bool draining_ = false;
+  uint64_t last_attempt_ = 0;
   std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;  // by uid
   std::map<std::string, Memory> remembered_;                   // by uid, at most max_remembered
   std::deque<std::string> remembered_order_;

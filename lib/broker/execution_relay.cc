@@ -11,6 +11,7 @@ namespace {
 // Input the agent takes beyond what the program read (lib/guest announces as much); what is older
 // than this below the credit's total has reached the program's pipe.
 constexpr uint64_t kInputWindow = 256 * 1024;
+constexpr size_t kMaxWaitingCommands = 64;
 
 absl::Status FromReset(const agent::Reset& reset) {
   ErrorDetail detail;
@@ -47,6 +48,7 @@ void ExecutionRelay::Begin(AgentLink& link) {
 
 void ExecutionRelay::Resume(AgentLink& link) {
   if (over_ || stream_) return;
+  reopened_ = true;
   if (!ready_seen_) {
     // The answer to the start was lost: the same start again meets the same execution.
     start_.mutable_reader()->set_attempt(++attempt_);
@@ -76,7 +78,8 @@ void ExecutionRelay::Open(AgentLink& link, const agent::Open& open) {
     under_way_.pop_back();
   }
   close_sent_ = false;
-  stream_ = link.Open(open, window_, this);
+  // What the caller has not taken yet still uses up the window.
+  stream_ = link.Open(open, window_ - std::min(window_, unconsumed_), this);
 }
 
 void ExecutionRelay::OnEvent(const agent::Event& event) {
@@ -86,7 +89,11 @@ void ExecutionRelay::OnEvent(const agent::Event& event) {
       OnReadyEvent(event.ready());
       return;
     case agent::Event::kGap:
+      if (event.gap().from() != next_offset_ || event.gap().to() < next_offset_) {
+        return Broken("a gap that does not begin where the output ended");
+      }
       next_offset_ = event.gap().to();
+      owner_->OnGapSeen();
       observer_->OnGap(event.gap().from(), event.gap().to());
       return;
     case agent::Event::kWarning:
@@ -122,8 +129,13 @@ void ExecutionRelay::OnReadyEvent(const agent::Ready& ready) {
   sent_ = ready.input_accepted();
   if (!ready_seen_) {
     ready_seen_ = true;
-    next_offset_ = std::max(start_.reader().offset(), ready.start());
+    next_offset_ = start_.reader().offset();
     observer_->OnReady(ready);
+  }
+  if (reopened_ && !over_ && stream_ && cancel_) stream_->Send(*cancel_);
+  while (!over_ && stream_ && !waiting_commands_.empty()) {
+    stream_->Send(waiting_commands_.front());
+    waiting_commands_.pop_front();
   }
   if (over_) return;  // the observer left in its callback
   PumpInput();
@@ -132,8 +144,10 @@ void ExecutionRelay::OnReadyEvent(const agent::Ready& ready) {
 
 void ExecutionRelay::OnData(uint64_t offset, int fd, SharedBytes data) {
   if (over_) return;
+  if (offset != next_offset_) return Broken("output that does not follow what came before");
   next_offset_ = offset + data.size();
-  owner_->OnActivity();
+  unconsumed_ += data.size();
+  owner_->OnOutput(data.size());
   observer_->OnOutput(offset, fd, std::move(data));
 }
 
@@ -149,7 +163,7 @@ void ExecutionRelay::OnInputRoom() {
 
 void ExecutionRelay::WriteInput(uint64_t offset, SharedBytes data) {
   if (over_ || input_closed_ || data.empty()) return;
-  owner_->OnActivity();
+  owner_->OnInput(data.size());
   pending_bytes_ += data.size();
   pending_.push_back({offset, std::move(data)});
   PumpInput();
@@ -184,7 +198,7 @@ void ExecutionRelay::PumpInput() {
   if (close_wanted_ && !close_sent_) {
     agent::Command command;
     command.mutable_close_input()->set_offset(close_offset_);
-    SendCommand(std::move(command));
+    SendCommand(command);
     close_sent_ = true;
   }
 }
@@ -203,33 +217,35 @@ void ExecutionRelay::AnnounceInputLimit() {
   observer_->OnInputLimit(limit);
 }
 
-void ExecutionRelay::SendCommand(agent::Command command) {
-  if (stream_) stream_->Send(command);
+void ExecutionRelay::SendCommand(const agent::Command& command) {
+  if (stream_) {
+    stream_->Send(command);
+  } else if (waiting_commands_.size() < kMaxWaitingCommands) {
+    waiting_commands_.push_back(command);
+  }
 }
 
 void ExecutionRelay::Signal(int number) {
+  if (over_) return;
   owner_->OnActivity();
   agent::Command command;
   command.mutable_signal()->set_number(number);
-  SendCommand(std::move(command));
+  SendCommand(command);
 }
 
 void ExecutionRelay::Cancel(const std::string& by, Duration grace) {
+  if (over_) return;
   owner_->OnActivity();
   agent::Command command;
   command.mutable_cancel()->set_by(by);
   command.mutable_cancel()->set_kill_grace_ns(grace.count());
-  SendCommand(std::move(command));
-}
-
-void ExecutionRelay::CancelForLease() {
-  agent::Command command;
-  command.mutable_cancel()->set_by("lease");
-  command.mutable_cancel()->set_lease_expired(true);
-  SendCommand(std::move(command));
+  // Asking twice is harmless, so a link that took it along when it dropped does not matter.
+  cancel_ = command;
+  if (stream_) stream_->Send(command);
 }
 
 void ExecutionRelay::Consumed(uint64_t bytes) {
+  unconsumed_ -= std::min(unconsumed_, bytes);
   if (stream_) stream_->Consumed(bytes);
 }
 
@@ -238,7 +254,7 @@ void ExecutionRelay::Detach(Leave leave) {
   if (leave == Leave::kOnPurpose) {
     agent::Command command;
     command.mutable_detach();
-    SendCommand(std::move(command));
+    if (stream_) stream_->Send(command);
   }
   const auto self = shared_from_this();
   Finish();
@@ -258,7 +274,7 @@ void ExecutionRelay::OnReset(const agent::Reset& reset) {
 }
 
 void ExecutionRelay::OnLinkLost(const absl::Status&) {
-  // Parked: Resume or OnGone follows, both bounded by the backend.
+  // Parked: Resume or OnGone follows. The backend bounds how often and how long it dials again.
   stream_.reset();
 }
 
@@ -276,6 +292,15 @@ void ExecutionRelay::Fail(const absl::Status& status) {
   if (over_) return;
   const auto self = shared_from_this();
   Finish()->OnFailed(status);
+}
+
+void ExecutionRelay::Broken(const char* what) {
+  Fail(MakeError(Reason::kAgentUnreachable, StrCat("the agent broke the protocol: ", what)));
+}
+
+void ExecutionRelay::Warn(const std::string& reason, const std::string& message) {
+  // `ready` is the first thing an observer hears.
+  if (!over_ && ready_seen_) observer_->OnWarning(reason, message);
 }
 
 ExecutionObserver* ExecutionRelay::Finish() {

@@ -1,12 +1,13 @@
 // Execution over an AgentStream. States: opening -> attached -> (parked <-> attached) -> over.
 // Parked means that the link is gone and the sandbox may get another one; the relay then attaches
 // again at the offset it has reached, so its observer sees one uninterrupted stream. Input is kept
-// until the agent's credit shows that it was taken. Loop thread only; owned by shared_ptr, the
-// sandbox holds a weak one.
+// until the agent's credit shows that it was taken. Loop thread only; shared by its
+// sandbox, until it is over, and whoever made the call.
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "lib/async/scheduler.h"
@@ -25,6 +26,9 @@ class RelayOwner {
   // during the call.
   virtual void OnRelayOver(ExecutionRelay* relay) = 0;
   virtual void OnActivity() = 0;
+  virtual void OnOutput(uint64_t bytes) = 0;
+  virtual void OnInput(uint64_t bytes) = 0;
+  virtual void OnGapSeen() = 0;
   virtual void OnExecutionEnded(const agent::Ended& ended) = 0;
 };
 
@@ -43,6 +47,8 @@ class ExecutionRelay final : public Execution,
   void OnGone(const agent::Ended& ended);
   // The observer hears `status`, the program goes on.
   void Fail(const absl::Status& status);
+  // Of the broker's own; the agent's come as events.
+  void Warn(const std::string& reason, const std::string& message);
   bool over() const { return over_; }
 
   const std::string& id() const override { return start_.execution_id(); }
@@ -51,7 +57,6 @@ class ExecutionRelay final : public Execution,
   void CloseInput(uint64_t offset) override;
   void Signal(int number) override;
   void Cancel(const std::string& by, Duration grace) override;
-  void CancelForLease();
   void Consumed(uint64_t bytes) override;
   void Detach(Leave leave) override;
 
@@ -71,8 +76,11 @@ class ExecutionRelay final : public Execution,
   void Open(AgentLink& link, const agent::Open& open);
   void OnReadyEvent(const agent::Ready& ready);
   void PumpInput();
-  void SendCommand(agent::Command command);
+  // Kept for the next link while there is none; at most kMaxWaitingCommands.
+  void SendCommand(const agent::Command& command);
   void AnnounceInputLimit();
+  // The agent can't be believed any more: the observer hears an error, never a guess.
+  void Broken(const char* what);
   // Ends the relay; the observer's last callback is made by the caller.
   ExecutionObserver* Finish();
 
@@ -83,7 +91,11 @@ class ExecutionRelay final : public Execution,
   const uint64_t window_;
   std::unique_ptr<AgentStream> stream_;
   bool over_ = false;
-  bool ready_seen_ = false;  // by the observer
+  bool reopened_ = false;  // not on its first link any more
+  std::deque<agent::Command> waiting_commands_;
+  std::optional<agent::Command> cancel_;  // the last one asked for
+  uint64_t unconsumed_ = 0;               // output the observer has and has not given back yet
+  bool ready_seen_ = false;               // by the observer
   uint64_t next_offset_ = 0;
   uint64_t attempt_;
   std::string boot_id_;

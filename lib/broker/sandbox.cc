@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/base/strings.h"
 #include "lib/broker/ended.h"
 
 namespace sandbroker::broker {
@@ -20,6 +21,7 @@ Sandbox::Sandbox(Scheduler& scheduler, obs::Metrics& metrics, Identity identity,
       over_(std::move(over)) {
   PushBackstop();
   ArmLook();
+  ArmWarning();
 }
 
 Sandbox::~Sandbox() { *alive_ = false; }
@@ -40,6 +42,23 @@ void Sandbox::PushBackstop() {
 void Sandbox::ArmLook() {
   const Duration until_look = lease_.NextLook() - scheduler_.WallNow();
   look_timer_ = scheduler_.After(std::max(until_look, Duration(0)), [this] { OnLook(); });
+}
+
+void Sandbox::ArmWarning() {
+  const WallTime now = scheduler_.WallNow();
+  const WallTime next = lease_.NextWarning(now);
+  if (next == WallTime::max()) return;
+  warn_timer_ = scheduler_.After(next - now, [this] { Warn(); });
+}
+
+void Sandbox::Warn() {
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(
+      lease_.hard_end() - scheduler_.WallNow() + std::chrono::milliseconds(500));
+  const std::string message =
+      StrCat("the sandbox reaches its max_lifetime in ", left.count(), " s and ends then");
+  const auto relays = relays_;  // an observer may leave in its callback
+  for (const auto& [key, relay] : relays) relay->Warn("LEASE_ENDING", message);
+  ArmWarning();
 }
 
 void Sandbox::OnLook() {
@@ -89,6 +108,23 @@ absl::StatusOr<std::shared_ptr<Execution>> Sandbox::Start(agent::Start start, ui
   return relay;
 }
 
+void Sandbox::OnOutput(uint64_t bytes) {
+  metrics_.AddOutputBytes(static_cast<double>(bytes));
+  Touch();
+}
+
+void Sandbox::OnInput(uint64_t bytes) {
+  metrics_.AddInputBytes(static_cast<double>(bytes));
+  Touch();
+}
+
+void Sandbox::MarkReleasing(Reason reason, const std::string& cause) {
+  if (state_ == SandboxState::kReleasing) return;
+  state_ = SandboxState::kReleasing;
+  release_reason_ = reason;
+  release_cause_ = cause;
+}
+
 void Sandbox::OnLinkLost() {
   link_.reset();
   if (state_ == SandboxState::kReady) state_ = SandboxState::kUnreachable;
@@ -98,12 +134,14 @@ void Sandbox::OnLinkRestored(std::shared_ptr<AgentLink> link) {
   link_ = std::move(link);
   if (state_ == SandboxState::kUnreachable) state_ = SandboxState::kReady;
   PushBackstop();
+  ArmLook();                    // one that found no link was left to the backstop
   const auto relays = relays_;  // a relay that ends in Resume leaves the map
   for (const auto& [key, relay] : relays) relay->Resume(*link_);
 }
 
 void Sandbox::OnGone(const agent::Ended& ended) {
   look_timer_.reset();
+  warn_timer_.reset();
   const auto relays = relays_;
   for (const auto& [key, relay] : relays) relay->OnGone(ended);
 }

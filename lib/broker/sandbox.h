@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/async/scheduler.h"
+#include "lib/base/status.h"
 #include "lib/broker/agent_link.h"
 #include "lib/broker/core/lease.h"
 #include "lib/broker/core/types.h"
@@ -44,8 +45,10 @@ class Sandbox final : public RelayOwner {
                                                    ExecutionObserver* observer);
   void OnLinkLost();
   void OnLinkRestored(std::shared_ptr<AgentLink> link);
-  // It is being taken back; executions end as `ended` once it is gone.
-  void MarkReleasing() { state_ = SandboxState::kReleasing; }
+  // It is being taken back, for this reason; the first one counts.
+  void MarkReleasing(Reason reason, const std::string& cause);
+  Reason release_reason() const { return release_reason_; }
+  const std::string& release_cause() const { return release_cause_; }
   // Gone for certain: every attached call hears `ended`.
   void OnGone(const agent::Ended& ended);
   // Every attached call hears `status`; programs go on.
@@ -53,12 +56,17 @@ class Sandbox final : public RelayOwner {
 
   void OnRelayOver(ExecutionRelay* relay) override;
   void OnActivity() override { Touch(); }
+  void OnOutput(uint64_t bytes) override;
+  void OnInput(uint64_t bytes) override;
+  void OnGapSeen() override { metrics_.CountGap(); }
   void OnExecutionEnded(const agent::Ended& ended) override;
 
  private:
   void ArmLook();
   void OnLook();
   void Judge(Look look);
+  void ArmWarning();
+  void Warn();
   void PushBackstop();
 
   Scheduler& scheduler_;
@@ -69,8 +77,11 @@ class Sandbox final : public RelayOwner {
   const std::string incarnation_;
   std::function<void()> over_;
   SandboxState state_ = SandboxState::kReady;
+  Reason release_reason_ = Reason::kSandboxGone;
+  std::string release_cause_;
   std::map<ExecutionRelay*, std::shared_ptr<ExecutionRelay>> relays_;
   std::unique_ptr<Timer> look_timer_;  // wakes the look after the lease's end
+  std::unique_ptr<Timer> warn_timer_;  // tells open streams that the hard end is near
   // Lets a late Query answer find that the sandbox is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

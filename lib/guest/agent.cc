@@ -205,7 +205,8 @@ agent::v1::Report Agent::MakeReport() const {
 void Agent::SetBackstop(Duration left) {
   backstop_.expires_after(left);
   backstop_.async_wait([this](error_code error) {
-    if (error) return;
+    // Moved while this was already on its way.
+    if (error || backstop_.expiry() > std::chrono::steady_clock::now()) return;
     // Nobody renewed it: whoever owned this sandbox is gone.
     KillEverything();
     io_.stop();
@@ -243,7 +244,8 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::FindOrStart(const agent::v1::S
                                                               bool* repeated) {
   SANDBROKER_RETURN_IF_ERROR(ValidateStart(start));
   const ExecutionTable::StartKey key{start.execution_id(), start.spec_hash(), start.boot_id()};
-  if (table_.full()) DropOne();
+  // Not the one that is asked for.
+  if (table_.full() && executions_.count(start.execution_id()) == 0) DropOne();
   const auto admission = table_.Admit(key, Now());
   if (!admission.ok()) return admission.status();
   *repeated = *admission == ExecutionTable::Admission::kAttach;

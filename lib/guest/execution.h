@@ -104,7 +104,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   // When an ended one that has no stream may be dropped: at once if it was served to its end.
   Time droppable_from() const;
   // The end was fetched by a reader, so its output is only there for those who read it again.
-  bool served() const { return served_; }
+  bool served() const { return served_at_ != kNever; }
   uint64_t log_cost() const { return log_->cost(); }
   // Of an ended one without streams: the record stays, the output goes.
   void DropOutput() { log_->DropOutput(); }
@@ -131,7 +131,8 @@ class Execution : public std::enable_shared_from_this<Execution> {
   void Adopt(Launched launched);
   void WatchPipe(const std::shared_ptr<OutputPipe>& pipe);
   void ReadPipe(const std::shared_ptr<OutputPipe>& pipe);
-  bool ReadOnce(OutputPipe& pipe);
+  enum class Pace { kOfTheReader, kFinal };
+  bool ReadOnce(OutputPipe& pipe, Pace pace);
   void PausePipes();
   void ResumePipes();
   void ClosePipe(OutputPipe& pipe);
@@ -162,7 +163,8 @@ class Execution : public std::enable_shared_from_this<Execution> {
   bool paused_ = false;  // the log is full; the program waits
   bool unread_ = false;  // the log was closed over bytes that were still in a pipe
   bool log_finished_ = false;
-  bool served_ = false;  // an end was handed to a reader
+  // When an end was handed to a reader; kNever = not yet.
+  Time served_at_ = kNever;
   std::shared_ptr<InputPipe> input_;
   std::array<std::shared_ptr<OutputPipe>, 2> pipes_;
   std::vector<Attachment> attachments_;

@@ -153,7 +153,7 @@ void Execution::OnLeave(ExecutionStream* stream, Leave how) {
   const Attachment left = *it;
   attachments_.erase(it);
   if (left.reader != 0) {
-    served_ |= how == Leave::kServed;
+    if (how == Leave::kServed) served_at_ = Now();
     if (how == Leave::kOnPurpose) {
       log_->Detach(left.reader, Now());
     } else {

@@ -25,7 +25,7 @@ void Execution::WatchPipe(const std::shared_ptr<OutputPipe>& pipe) {
 
 void Execution::ReadPipe(const std::shared_ptr<OutputPipe>& pipe) {
   for (int i = 0; i < kReadsPerTurn && pipe->open(); ++i) {
-    if (!ReadOnce(*pipe)) break;
+    if (!ReadOnce(*pipe, Pace::kOfTheReader)) break;
   }
   NotifyReader();
   if (pipe->open() && !paused_) WatchPipe(pipe);
@@ -33,9 +33,10 @@ void Execution::ReadPipe(const std::shared_ptr<OutputPipe>& pipe) {
 }
 
 // Answers whether another read is worth it now.
-bool Execution::ReadOnce(OutputPipe& pipe) {
+bool Execution::ReadOnce(OutputPipe& pipe, Pace pace) {
   const Time now = Now();
-  const uint64_t room = log_->Room(now, ReadBuffer::kSize);
+  const uint64_t room = pace == Pace::kFinal ? log_->FinalRoom(now, ReadBuffer::kSize)
+                                             : log_->Room(now, ReadBuffer::kSize);
   if (room == 0) {
     PausePipes();
     return false;
@@ -75,8 +76,9 @@ void Execution::ClosePipe(OutputPipe& pipe) {
 
 // What is in the pipes still belongs to the execution; what comes later does not.
 void Execution::CutOutput() {
+  paused_ = false;
   for (const auto& pipe : pipes_) {
-    while (pipe->open() && ReadOnce(*pipe)) {
+    while (pipe->open() && ReadOnce(*pipe, Pace::kFinal)) {
     }
   }
   unread_ = paused_;

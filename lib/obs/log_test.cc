@@ -68,6 +68,7 @@ TEST(Log, LinesOfManyThreads_AreWholeAndAllThere) {
   StderrPipe captured;
   ConfigureLog(LogFormat::kJson, Level::kInfo);
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([] {
       for (int line = 0; line < kLines; ++line) Log(Level::kInfo, "hello", {{"n", line}});

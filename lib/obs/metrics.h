@@ -23,8 +23,8 @@ class Metrics {
   void CountAcquire(const std::string& pool, const std::string& result);
   // sandbroker_acquire_seconds{source}.
   void ObserveAcquire(const std::string& source, double seconds);
-  // sandbroker_releases_total{cause}: caller | selector | lease_expired | agent_lost |
-  // start_failed.
+  // sandbroker_releases_total{cause}: released | lease_expired | agent_lost | start_failed |
+  // caller_left | receipt_lost.
   void CountRelease(const std::string& cause);
   // sandbroker_executions_total{end}: end = exited | signaled | ... (the names in ExecEnded).
   void CountExecution(const std::string& end);

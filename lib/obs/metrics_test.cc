@@ -44,6 +44,7 @@ TEST(Metrics, WhatIsCounted_IsRendered) {
            "sandbroker_open_streams 1",
            "sandbroker_blocking_jobs 7",
            "sandbroker_log_lines_dropped_total 0",
+           // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one text around a macro.
            "sandbroker_build_info{version=\"" SANDBROKER_VERSION "\"} 1",
        }) {
     EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));

@@ -151,7 +151,7 @@ TEST(Spawn, Failures_AreTypedAndLeaveNoZombie) {
   EXPECT_STREQ(error->step, "cwd");
 
   spec = Shell("true");
-  spec.argv.push_back(std::string(4 << 20, 'x'));
+  spec.argv.emplace_back(4 << 20, 'x');
   error = Spawn(spec, &spawned);
   ASSERT_TRUE(error);
   EXPECT_EQ(error->error_number, E2BIG);

@@ -20,6 +20,8 @@ using obs::Level;
 
 // Over drain.delay and drain.grace: for ending the sandboxes and the threads.
 constexpr std::chrono::seconds kStopBound(20);
+// For answers that are on their way when the grace is over.
+constexpr std::chrono::seconds kFarewell(2);
 
 // Runs `fn` on the loop and waits for its result.
 template <class Fn, class Result = std::invoke_result_t<Fn>>
@@ -135,9 +137,8 @@ void App::Stop(Parts& parts, Signals& signals) {
       parts.unix_listener.Stop();
       parts.broker.Drain();
     });
-    const auto grace = signals.quick() ? Duration(0) : config_.drain.grace;
-    parts.grpc.Shutdown(std::chrono::system_clock::now() +
-                        std::chrono::duration_cast<std::chrono::microseconds>(grace));
+    WaitForCalls(parts, signals);
+    parts.grpc.Shutdown(std::chrono::system_clock::now() + kFarewell);
   }
   {
     const Step step("sandboxes");
@@ -152,6 +153,17 @@ void App::Stop(Parts& parts, Signals& signals) {
   const Step step("loop");
   parts.loop.Stop();
   if (!config_.server.port_file.empty()) unlink(config_.server.port_file.c_str());
+}
+
+// Programs with a caller may end within the grace; then their calls hear SERVER_DRAINING.
+void App::WaitForCalls(Parts& parts, Signals& signals) {
+  const auto end = Signals::Clock::now() + config_.drain.grace;
+  while (!signals.quick() && Signals::Clock::now() < end) {
+    const size_t open = OnLoop(parts.loop, [&parts] { return parts.broker.open_executions(); });
+    if (open == 0) break;
+    signals.WaitUnlessQuick(std::chrono::milliseconds(50));
+  }
+  OnLoop(parts.loop, [&parts] { parts.broker.FailOpenExecutions(); });
 }
 
 ExitCode App::Fail(ExitCode code, const absl::Status& why) const {

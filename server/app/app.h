@@ -29,6 +29,7 @@ class App {
   // Order and reasons: docs/architecture.md, shutdown.
   void Drain(Parts& parts, Signals& signals);
   void Stop(Parts& parts, Signals& signals);
+  void WaitForCalls(Parts& parts, Signals& signals);
   ExitCode Fail(ExitCode code, const absl::Status& why) const;
   void LogStart(const Parts& parts, const std::string& address) const;
 

@@ -118,6 +118,10 @@ absl::StatusOr<broker::StartSpec> ReadStart(const v1::ExecStart& start, uint64_t
   out.handle = start.sandbox_id();
   out.start.set_execution_id(start.execution_id());
   out.start.set_stdin(start.stdin());
+  if (start.attempt() > broker::kMaxAttempt) {
+    return InvalidField("start.attempt",
+                        StrCat(start.attempt(), " is above the limit, ", broker::kMaxAttempt));
+  }
   out.attempt = start.attempt();
   return out;
 }

@@ -150,11 +150,41 @@ TEST_F(BrokerAcquire, EnvThatCannotBeBound_GivesTheSandboxBack) {
 TEST_F(BrokerAcquire, IdleLease_IsLookedAtThenTakenBack) {
   const std::string handle = AcquireHandle(WithTtl(seconds(30)));  // until 40 s, look at 45 s
   scheduler_.Advance(seconds(41));
-  EXPECT_EQ(ReasonOf(broker_.Get(me_, handle).status()), Reason::kLeaseExpired);
+  EXPECT_TRUE(broker_.Get(me_, handle).ok());  // not refused before anybody has looked
   EXPECT_EQ(backend_.live(), 1u);
   scheduler_.Advance(seconds(5));
   EXPECT_EQ(backend_.live(), 0u);
   EXPECT_EQ(ReasonOf(broker_.Get(me_, handle).status()), Reason::kLeaseExpired);
+}
+
+TEST_F(BrokerAcquire, RenewalBetweenEndAndLook_KeepsTheSandbox) {
+  const std::string handle = AcquireHandle(WithTtl(seconds(30)));
+  scheduler_.Advance(seconds(42));
+  EXPECT_TRUE(broker_.Renew(me_, {handle})[0].status.ok());
+  scheduler_.Advance(seconds(20));
+  EXPECT_TRUE(broker_.Get(me_, handle).ok());
+}
+
+TEST_F(BrokerAcquire, LinkRestoredBeforeTheBackstop_IsLookedAtAgain) {
+  AcquireHandle(WithTtl(seconds(30)));
+  const auto link = backend_.only_link();
+  broker_.OnLinkLost("uid-1", absl::UnavailableError("dropped"));
+  scheduler_.Advance(seconds(50));  // the look at 45 s found no link
+  agent::Report busy;
+  busy.set_running(1);
+  link->report = busy;
+  broker_.OnLinkRestored("uid-1", link);
+  scheduler_.Advance(minutes(30));
+  EXPECT_EQ(backend_.live(), 1u);
+}
+
+TEST_F(BrokerAcquire, PageToken_IsNoHandle) {
+  AcquireHandle();
+  AcquireHandle();
+  const auto page = broker_.List(me_, {}, 1, "");
+  ASSERT_FALSE(page->next_token.empty());
+  EXPECT_EQ(ReasonOf(broker_.Get(me_, page->next_token).status()), Reason::kSandboxNotFound);
+  EXPECT_FALSE(broker_.List(other_, {}, 1, page->next_token).ok());
 }
 
 TEST_F(BrokerAcquire, RenewedLease_LivesOnAndNeverShortens) {
@@ -267,6 +297,9 @@ TEST_F(BrokerAcquire, Draining_RefusesNewWorkAndTellsOpenStreams) {
   RecordingObserver observer;
   Start(handle, &observer);
   broker_.Drain();
+  EXPECT_FALSE(observer.failed);
+  EXPECT_EQ(broker_.open_executions(), 1u);
+  broker_.FailOpenExecutions();
   ASSERT_TRUE(observer.failed);
   EXPECT_EQ(ReasonOf(*observer.failed), Reason::kServerDraining);
   EXPECT_EQ(ReasonOf(Acquire().status()), Reason::kServerDraining);

@@ -56,12 +56,13 @@ TEST_F(BrokerRelay, LinkDropped_GoesOnAtTheOffsetReached) {
   Start(AcquireHandle(), &observer);
   LastStream()->SayReady();
   LastStream()->Print(1, "abc");
+  const uint64_t attempt = LastStream()->start().reader().attempt();
   Relink();
   ASSERT_EQ(next_->streams().size(), 1u);
   const auto& attach = next_->streams()[0]->open().attach();
   EXPECT_EQ(attach.execution_id(), "e1");
   EXPECT_EQ(attach.reader().offset(), 3u);
-  EXPECT_EQ(attach.reader().attempt(), 2u);
+  EXPECT_EQ(attach.reader().attempt(), attempt + 1);
   EXPECT_EQ(observer.last_words, 0);
   agent::Event ready;
   ready.mutable_ready()->set_boot_id("boot-1");
@@ -75,12 +76,13 @@ TEST_F(BrokerRelay, LinkDroppedBeforeReady_RepeatsTheSameStart) {
   RecordingObserver observer;
   Start(AcquireHandle(), &observer);
   const std::string hash = LastStream()->start().spec_hash();
+  const uint64_t attempt = LastStream()->start().reader().attempt();
   Relink();
   ASSERT_EQ(next_->streams().size(), 1u);
   const agent::Start& again = next_->streams()[0]->start();
   EXPECT_EQ(again.execution_id(), "e1");
   EXPECT_EQ(again.spec_hash(), hash);
-  EXPECT_EQ(again.reader().attempt(), 2u);
+  EXPECT_EQ(again.reader().attempt(), attempt + 1);
 }
 
 TEST_F(BrokerRelay, InputUnderWayWhenTheLinkDrops_IsSentAgainFromWhatWasAccepted) {
@@ -129,6 +131,63 @@ TEST_F(BrokerRelay, T50_AgentGone_EndsAsAgentLostWithOutputIncomplete) {
   EXPECT_TRUE(observer.ended->has_agent_lost());
   EXPECT_FALSE(observer.ended->output_complete());
   EXPECT_EQ(observer.ended->final_offset(), 7u);
+}
+
+// A repeated call must be newer than every re-attachment of the one before it.
+TEST_F(BrokerRelay, NextTry_IsNewerThanAllReattachmentsOfTheLast) {
+  RecordingObserver first;
+  const std::string handle = AcquireHandle();
+  Start(handle, &first);
+  LastStream()->SayReady();
+  Relink();
+  const uint64_t reattached = next_->streams()[0]->open().attach().reader().attempt();
+  RecordingObserver second;
+  Start(handle, &second);
+  EXPECT_GT(next_->streams()[1]->start().reader().attempt(), reattached);
+}
+
+TEST_F(BrokerRelay, CancelWhileTheLinkIsDown_ReachesTheAgentOverTheNext) {
+  RecordingObserver observer;
+  const auto execution = Start(AcquireHandle(), &observer);
+  LastStream()->SayReady();
+  const auto old = backend_.only_link();
+  broker_.OnLinkLost("uid-1", absl::UnavailableError("dropped"));
+  old->Close(absl::UnavailableError("dropped"));
+  execution->Signal(10);
+  execution->Cancel("caller", Duration(0));
+  next_ = std::make_shared<FakeAgentLink>("boot-1");
+  broker_.OnLinkRestored("uid-1", next_);
+  agent::Event ready;
+  ready.mutable_ready()->set_boot_id("boot-1");
+  next_->streams()[0]->Say(ready);
+  ASSERT_EQ(next_->streams()[0]->commands().size(), 2u);
+  EXPECT_EQ(next_->streams()[0]->commands()[0].cancel().by(), "caller");
+  EXPECT_EQ(next_->streams()[0]->commands()[1].signal().number(), 10);
+}
+
+TEST_F(BrokerRelay, UntakenOutput_UsesUpTheWindowOfTheNextLinkToo) {
+  RecordingObserver observer;
+  const auto execution = Start(AcquireHandle(), &observer);
+  observer.execution = nullptr;  // takes nothing
+  LastStream()->SayReady();
+  const uint64_t window = LastStream()->credit();
+  LastStream()->Print(1, std::string(window / 2, 'x'));
+  Relink();
+  EXPECT_EQ(next_->streams()[0]->credit(), window - window / 2);
+  execution->Consumed(window / 2);
+  EXPECT_EQ(next_->streams()[0]->credit(), window);
+}
+
+TEST_F(BrokerRelay, OutputThatSkipsBytes_IsAnErrorNeverAHole) {
+  RecordingObserver observer;
+  Start(AcquireHandle(), &observer);
+  LastStream()->SayReady();
+  agent::Event gap;
+  gap.mutable_gap()->set_from(5);
+  gap.mutable_gap()->set_to(9);
+  LastStream()->Say(gap);
+  ASSERT_TRUE(observer.failed);
+  EXPECT_EQ(ReasonOf(*observer.failed), Reason::kAgentUnreachable);
 }
 
 TEST_F(BrokerRelay, Refusal_IsAFailureWithTheAgentsReason) {

@@ -51,6 +51,7 @@ size_t FakeBackend::waiting() const {
 }
 
 Task<absl::Status> FakeBackend::Release(const std::string& uid) {
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
   const std::string id = uid;  // the caller's may die while this waits
   if (release_error) co_return *release_error;
   if (hold_releases) {

@@ -24,6 +24,7 @@ constexpr int kPosts = 2000;
 template <class Fn>
 void InThreads(Fn fn) {
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([fn, i] { fn(i); });
   for (std::thread& thread : threads) thread.join();
 }
@@ -171,6 +172,7 @@ TEST(SharedBytesStress, CopiesOfOneStretch_AreReadAndDroppedByManyThreads) {
   const SharedBytes whole = SharedBytes::Own(std::string(100'000, 'x'));
   std::atomic<size_t> total{0};
   InThreads([&whole, &total](int thread) {
+    // NOLINTNEXTLINE(performance-unnecessary-copy-initialization): copying is what is tested.
     const SharedBytes mine = whole;
     for (size_t i = 0; i < 1000; ++i) {
       const SharedBytes slice = mine.Slice(i + static_cast<size_t>(thread), 10);

@@ -17,6 +17,7 @@ constexpr int kRounds = 200;
 template <class Fn>
 void InThreads(Fn fn) {
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([fn, i] { fn(i); });
   for (std::thread& thread : threads) thread.join();
 }

@@ -1,5 +1,5 @@
 // What a local sandbox is made of: the bubblewrap command line that takes everything away and
-// gives back little. Pure; launcher.h acts on it. docs/security.md says what each part is for.
+// gives back little. Pure; launcher.h acts on it.
 #pragma once
 
 #include <string>

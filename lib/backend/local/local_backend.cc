@@ -49,7 +49,7 @@ Task<void> LocalBackend::Shutdown() {
 
 std::vector<std::string> LocalBackend::capabilities() const {
   std::vector<std::string> names = {"task", "request_id", "labels", "env"};
-  if (geteuid() == 0) names.push_back("uid_per_sandbox");
+  if (geteuid() == 0) names.emplace_back("uid_per_sandbox");
   return names;
 }
 

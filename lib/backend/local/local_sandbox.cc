@@ -68,6 +68,7 @@ void LocalSandbox::OnDialed(absl::StatusOr<broker::AgentDialer::Dialed> dialed) 
   link_ = std::move(dialed->link);
   boot_id_ = link_->info().boot_id;
   state_ = State::kReady;
+  up_since_ = loop_.Now();
   if (first) WatchAgent(dialed->peer_pid);
   if (state_ != State::kReady) return;
   first ? callbacks_.ready() : callbacks_.link_restored();
@@ -83,7 +84,22 @@ void LocalSandbox::OnLost(const absl::Status& why) {
     // It had its three heartbeats. Ending it turns "does not answer" into "gone for certain".
     return Kill("its agent was silent for three heartbeats");
   }
-  Dial(settings_.relink_bound);
+  // Links that only come to drop again share one bound; one that lasted starts it anew.
+  const Time now = loop_.Now();
+  if (down_since_ == kNever || now - up_since_ >= settings_.relink_bound) {
+    down_since_ = now;
+    relink_pause_ = Duration(0);
+  }
+  const Duration left = down_since_ + settings_.relink_bound - now;
+  if (left <= Duration(0)) return Kill("its link kept dropping");
+  relink_timer_ =
+      loop_.After(std::min<Duration>(relink_pause_, left), [weak = weak_from_this(), left] {
+        const auto self = weak.lock();
+        if (self && self->state_ == State::kLinkless) self->Dial(left);
+      });
+  // The first try comes at once; an agent that drops each link is not asked in a tight loop.
+  relink_pause_ = std::clamp<Duration>(relink_pause_ * 2, std::chrono::milliseconds(5),
+                                       std::chrono::seconds(1));
 }
 
 void LocalSandbox::ReadComplaints() {
@@ -176,6 +192,7 @@ void LocalSandbox::BecomeGone() {
   dial_.Cancel();
   error_code ignored;
   kill_timer_.reset();
+  relink_timer_.reset();
   agent_.close(ignored);
   errors_.close(ignored);
   if (link_) {

@@ -72,13 +72,17 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   std::string boot_id_;
   std::shared_ptr<broker::AgentLink> link_;
   CancelSource dial_;
-  Descriptor monitor_;  // readable once bubblewrap has ended
-  Descriptor agent_;    // readable once the agent has ended
+  Time up_since_ = kNever;    // the present link
+  Time down_since_ = kNever;  // the first loss since a link that lasted; kNever = none
+  Descriptor monitor_;        // readable once bubblewrap has ended
+  Descriptor agent_;          // readable once the agent has ended
   Descriptor errors_;
   std::string complaint_;
   std::array<char, 1024> part_;
   pid_t child_pid_ = 0;
-  std::unique_ptr<Timer> kill_timer_;  // tries again while bubblewrap is still setting up
+  Duration relink_pause_{0};
+  std::unique_ptr<Timer> relink_timer_;  // dials again
+  std::unique_ptr<Timer> kill_timer_;    // tries again while bubblewrap is still setting up
 };
 
 }  // namespace sandbroker::local

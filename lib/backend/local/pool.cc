@@ -172,7 +172,8 @@ void Pool::OnGone(const std::string& uid, const std::string& cause) {
   const std::vector<OneShot<bool>> waiters = std::move(member.gone_waiters);
   Forget(uid);
   for (const OneShot<bool>& waiter : waiters) waiter.Set(true);
-  if (use == Use::kClaimed && observer_ != nullptr) observer_->OnSandboxGone(uid, cause);
+  const bool bound = use == Use::kClaimed || use == Use::kEnding;
+  if (bound && observer_ != nullptr) observer_->OnSandboxGone(uid, cause);
   if (use == Use::kStarting) return OnStartFailed(cause);
   Refill();
 }
@@ -333,6 +334,12 @@ void Pool::Drain() {
 
 Task<void> Pool::Shutdown() {
   Drain();
+  // All at once; the waits below then run beside each other.
+  std::vector<std::shared_ptr<LocalSandbox>> all;
+  for (const auto& [uid, member] : members_) {
+    if (member.sandbox) all.push_back(member.sandbox);
+  }
+  for (const auto& sandbox : all) sandbox->Kill("the broker is stopping");
   while (!members_.empty()) {
     // Claimed ones are reported to the broker, which holds timers for them.
     std::string uid = members_.begin()->first;

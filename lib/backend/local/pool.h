@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,9 @@ class UidRange {
  private:
   uid_t first_;
   std::vector<bool> used_;
-  size_t next_ = 0;  // round robin, so that a uid rests before it is used again
+  // Round robin, so that a uid rests before it is used again; from a random place, so that those of
+  // a dead broker are not met at once.
+  size_t next_ = std::random_device()();
   bool enabled_;
 };
 

@@ -59,7 +59,9 @@ uint32_t AcquireQueue::ToStart(const PoolCounts& counts) const {
                     [](const Waiter& waiter) { return waiter.fallback == Fallback::kColdOk; }));
   // Waiters of either kind are served by what is being started for the warm reserve; only callers
   // who accept a cold start add to it, so a crowd that merely waits does not start a stampede.
-  const uint32_t wanted = limits_.warm + cold;
+  // A pool that keeps none warm still starts one at a time for those who only wait.
+  const uint32_t kept = limits_.warm == 0 && cold == 0 && !waiters_.empty() ? 1 : limits_.warm;
+  const uint32_t wanted = kept + cold;
   const uint32_t have = counts.ready + counts.starting;
   uint32_t count = wanted > have ? wanted - have : 0;
   count = std::min(count, limits_.limit > counts.total() ? limits_.limit - counts.total() : 0);

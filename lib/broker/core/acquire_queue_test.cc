@@ -66,6 +66,15 @@ TEST(AcquireQueue, ToStart_CoversReserveAndColdCallersWithinLimits) {
   EXPECT_EQ(queue.ToStart({0, 0, 10}), 0u);
 }
 
+TEST(AcquireQueue, ToStart_ServesWaitersOfAPoolWithoutWarmOnes) {
+  AcquireQueue queue({0, 10, 100, 4});
+  EXPECT_EQ(queue.ToStart({0, 0, 0}), 0u);
+  AcquireQueue::Ticket ticket = 0;
+  for (int i = 0; i < 3; ++i) queue.Arrive(Fallback::kWait, At(9), {}, &ticket);
+  EXPECT_EQ(queue.ToStart({0, 0, 0}), 1u);
+  EXPECT_EQ(queue.ToStart({0, 1, 0}), 0u);
+}
+
 TEST(AcquireQueue, RandomTraffic_ServesEachTicketAtMostOnceInOrder) {
   std::mt19937 random(11);
   for (int run = 0; run < 200; ++run) {

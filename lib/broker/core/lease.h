@@ -55,6 +55,16 @@ class Lease {
   // When to look next.
   WallTime NextLook() const { return std::min(until_ + settings_.margin, hard_end()); }
 
+  // When open streams are told that the end is near, after `now`: at a third and at a tenth of the
+  // ttl before an end that nothing can move any more. WallTime::max() when none is left.
+  WallTime NextWarning(WallTime now) const {
+    for (const int part : {3, 10}) {
+      const WallTime at = hard_end() - std::min(spec_.ttl, spec_.max_lifetime) / part;
+      if (at > now) return at;
+    }
+    return WallTime::max();
+  }
+
   enum class Verdict { kNotYet, kRenew, kWaitForBackstop, kTakeBack };
   // What to do at or after NextLook.
   Verdict Decide(WallTime now, Look look) const {

@@ -49,6 +49,13 @@ TEST(Lease, MaxLifetime_CapsLeaseAndBackstopAndBeatsBusy) {
   EXPECT_EQ(lease.Decide(kStart + minutes(10), Look::kBusy), Lease::Verdict::kTakeBack);
 }
 
+TEST(Lease, NextWarning_ComesAThirdAndATenthBeforeTheHardEnd) {
+  const Lease lease = Make(minutes(30), minutes(60));
+  EXPECT_EQ(lease.NextWarning(kStart), kStart + minutes(50));
+  EXPECT_EQ(lease.NextWarning(kStart + minutes(50)), kStart + minutes(57));
+  EXPECT_EQ(lease.NextWarning(kStart + minutes(57)), WallTime::max());
+}
+
 TEST(Lease, Decide_LooksBeforeItTakesBack) {
   const Lease lease = Make(seconds(30));  // until 40 s
   EXPECT_EQ(lease.Decide(kStart + seconds(44), Look::kIdle), Lease::Verdict::kNotYet);

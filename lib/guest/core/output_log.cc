@@ -100,7 +100,10 @@ Time OutputLog::RoomChangesAt(Time now) const {
 uint64_t OutputLog::Room(Time now, uint64_t want) {
   SANDBROKER_CHECK(!finished_);
   TrimHistory();
-  if (Paced(now)) return 0;
+  return Paced(now) ? 0 : FinalRoom(now, want);
+}
+
+uint64_t OutputLog::FinalRoom(Time now, uint64_t want) {
   const uint64_t cost = want + kSegmentCost;
   Grow(cost);
   Evict(now, cost);

@@ -54,6 +54,8 @@ class OutputLog {
   // Bytes of output that may be read from the pipes now, at most `want`; evicts for them. 0 = let
   // the program wait.
   uint64_t Room(Time now, uint64_t want);
+  // The same without regard to the reader's pace, for the last bytes before the log is closed.
+  uint64_t FinalRoom(Time now, uint64_t want);
   // When room may come by the passing of time alone; kNever = only by a reader.
   Time RoomChangesAt(Time now) const;
   // At most what Room said.
