@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import struct
+import sys
 
 MODE = "@MODE@"
 BOOT_ID = b"0123456789abcdef0123456789abcdef"
@@ -59,7 +60,14 @@ class Peer:
             b"\r\n\r\n")
 
     def send(self, message):
-        self.connection.sendall(bytes([0x82, 127]) + struct.pack(">Q", len(message)) + message)
+        size = len(message)
+        if size < 126:
+            length = bytes([size])
+        elif size < 65536:
+            length = bytes([126]) + struct.pack(">H", size)
+        else:
+            length = bytes([127]) + struct.pack(">Q", size)
+        self.connection.sendall(b"\x82" + length + message)
 
     def receive(self):
         _, second = self.take(2)
@@ -162,6 +170,9 @@ def serve(connection, secret):
 
 
 def main():
+    if sys.argv[1:] == ["--version"]:
+        print("sandbroker-agent hostile")
+        return
     with os.fdopen(4, "rb") as file:
         secret = file.read()
     listener = socket.socket(fileno=3)

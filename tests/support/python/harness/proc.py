@@ -1,5 +1,15 @@
 """Processes as /proc shows them."""
+import ctypes
 import os
+import signal
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(number=signal.SIGTERM):
+    """For a child before its exec: a test run that is killed leaves no server behind."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def _stat(pid):

@@ -56,7 +56,8 @@ class Server:
         self.port_file.unlink(missing_ok=True)
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL)
+                                            stdin=subprocess.DEVNULL,
+                                            preexec_fn=proc.end_with_parent)
         if ready:
             wait_until(self._serves, START_BOUND, "the port file")
 
