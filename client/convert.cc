@@ -1,5 +1,7 @@
 #include "client/convert.h"
 
+#include <chrono>
+
 #include "lib/base/ids.h"
 
 namespace sandbroker::client {
@@ -91,7 +93,9 @@ v1::ExecRequest ToExecRequest(const std::string& sandbox_id, const Program& prog
   start->set_execution_id(GivenOrNew(options.execution_id));
   *start->mutable_spec() = ToProto(program);
   start->set_stdin(options.input == Stdin::kPipe);
-  start->set_attempt(options.attempt);
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  start->set_attempt(options.attempt.value_or(static_cast<uint64_t>(now.count())));
   return request;
 }
 

@@ -198,8 +198,8 @@ absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, S
 
 // Leaves room for re-attachments of one try, so that the caller's next try is newer than all of
 // them. A caller without numbers of its own gets the time, which also survives a restart.
-uint64_t Broker::NextAttempt(uint64_t callers) {
-  if (callers != 0) return callers << 12;
+uint64_t Broker::NextAttempt(std::optional<uint64_t> callers) {
+  if (callers) return (*callers + 1) << 12;
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
       scheduler_.WallNow().time_since_epoch());
   last_attempt_ = std::max(last_attempt_ + 1, static_cast<uint64_t>(now.count()));

@@ -57,15 +57,15 @@ struct ReleaseItem {
 };
 
 // Above it lie the broker's own re-attachments of one try (12 bits).
-inline constexpr uint64_t kMaxAttempt = uint64_t{1} << 51;
+inline constexpr uint64_t kMaxAttempt = uint64_t{1} << 50;
 
 struct StartSpec {
   std::string handle;
   // execution_id empty = mint one. Holders, attempts, boot_id and spec_hash are filled in by the
   // broker.
   agent::Start start;
-  // 0 = newer than whatever came before; at most kMaxAttempt.
-  uint64_t attempt = 0;
+  // The caller's number of its try, at most kMaxAttempt; unset = newer than all before it.
+  std::optional<uint64_t> attempt;
 };
 
 struct SandboxPage {
@@ -116,7 +116,7 @@ class Broker final : public BackendObserver {
   absl::StatusOr<Handle> OpenHandle(const Principal& who, const std::string& text) const;
   absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& text);
   absl::Status GoneError(const Handle& handle) const;
-  uint64_t NextAttempt(uint64_t callers);
+  uint64_t NextAttempt(std::optional<uint64_t> callers);
   SandboxView View(const Sandbox& sandbox) const;
 
   // acquire.cc

@@ -245,7 +245,7 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::FindOrStart(const agent::v1::S
   SANDBROKER_RETURN_IF_ERROR(ValidateStart(start));
   const ExecutionTable::StartKey key{start.execution_id(), start.spec_hash(), start.boot_id()};
   // Not the one that is asked for.
-  if (table_.full() && executions_.count(start.execution_id()) == 0) DropOne();
+  if (table_.full() && executions_.count(start.execution_id()) == 0) DropOne(Need::kUrgent);
   const auto admission = table_.Admit(key, Now());
   if (!admission.ok()) return admission.status();
   *repeated = *admission == ExecutionTable::Admission::kAttach;
@@ -257,7 +257,8 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable:
                                                            const agent::v1::Start& start) {
   const auto on_changed = [this](Execution& execution) { OnExecutionChanged(execution); };
   auto created = Execution::Create(&shop_, start, on_changed);
-  while (!created.ok() && DropOne()) created = Execution::Create(&shop_, start, on_changed);
+  while (!created.ok() && DropOne(Need::kUrgent))
+    created = Execution::Create(&shop_, start, on_changed);
   if (!created.ok()) return created.status();
   table_.Add(key, !start.throwaway_id());
   executions_.emplace(key.execution_id, *created);
@@ -315,8 +316,10 @@ void Agent::ArmSweep() {
   });
 }
 
-bool Agent::DropOne() {
-  const auto victim = table_.Victim(Now());
+// A start that would be refused outweighs an end that might have to be delivered again.
+bool Agent::DropOne(Need need) {
+  const Duration ahead = need == Need::kUrgent ? Execution::kRedelivery : Duration(0);
+  const auto victim = table_.Victim(Now() + ahead);
   if (!victim) return false;
   Drop(*victim);
   return true;
@@ -324,7 +327,7 @@ bool Agent::DropOne() {
 
 // Ended executions get at most half of the memory, so that running ones have the other half.
 void Agent::DropForMemory() {
-  while (shop_.budget.available() < shop_.budget.total() / 2 && DropOne()) {
+  while (shop_.budget.available() < shop_.budget.total() / 2 && DropOne(Need::kSpace)) {
   }
 }
 

@@ -55,7 +55,8 @@ class Agent final : public LinkOwner {
   void OnExecutionChanged(Execution& execution);
   void NoteServed(Execution& execution);
   void Drop(const std::string& id);
-  bool DropOne();
+  enum class Need { kSpace, kUrgent };
+  bool DropOne(Need need);
   void DropForMemory();
   void DropServedOutput();
   void DropExpired();

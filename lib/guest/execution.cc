@@ -200,8 +200,6 @@ void Execution::Terminate(Duration grace) {
 
 Time Execution::droppable_from() const {
   if (!attachments_.empty()) return kNever;
-  // The end may still be on its way when the link drops; then it is asked for once more.
-  constexpr Duration kRedelivery = std::chrono::milliseconds(500);
   return served() ? SaturatingAdd(served_at_, kRedelivery) : log_->hold_until();
 }
 

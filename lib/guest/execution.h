@@ -101,6 +101,8 @@ class Execution : public std::enable_shared_from_this<Execution> {
   pid_t pid() const { return pid_; }
   bool ended() const { return end_.ended().has_value(); }
   bool attached() const { return !attachments_.empty(); }
+  // The end may still be on its way when a link drops; until then it can be asked for once more.
+  static constexpr Duration kRedelivery = std::chrono::milliseconds(500);
   // When an ended one that has no stream may be dropped: at once if it was served to its end.
   Time droppable_from() const;
   // The end was fetched by a reader, so its output is only there for those who read it again.

@@ -335,7 +335,10 @@ TEST_F(ExecTest, Drain_EndsTheCallAndNotTheProgram) {
   OnOpen([](const auto& stream) { stream->SayReady(); });
   auto client = Open(StartOf(Acquire()));
   ASSERT_TRUE(client->Read());
-  OnLoop([&] { broker_.Drain(); });
+  OnLoop([&] {
+    broker_.Drain();
+    broker_.FailOpenExecutions();
+  });
   EXPECT_FALSE(client->Read());
   const CallError error = ErrorOf(client->stream->Finish());
   EXPECT_EQ(error.reason, "SERVER_DRAINING");

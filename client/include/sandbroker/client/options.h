@@ -95,8 +95,8 @@ struct ExecOptions {
   Stdin input = Stdin::kNull;
   // Empty = a fresh one. The same id with the same program never starts it twice.
   std::string execution_id = {};
-  // Grows with each try at the same execution_id.
-  uint64_t attempt = 0;
+  // Grows with each try at the same execution_id. Unset = the time in microseconds.
+  std::optional<uint64_t> attempt = {};
   // Leaves the program when over; it goes on.
   std::optional<Duration> deadline = {};
 };
