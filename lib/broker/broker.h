@@ -57,7 +57,7 @@ struct ReleaseItem {
 };
 
 // Above it lie the broker's own re-attachments of one try (12 bits).
-inline constexpr uint64_t kMaxAttempt = uint64_t{1} << 50;
+inline constexpr uint64_t kMaxAttempt = uint64_t{1} << 51;
 
 struct StartSpec {
   std::string handle;
