@@ -6,72 +6,15 @@
 
 #include "lib/base/strings.h"
 #include "server/services/limits.h"
-#include "tests/support/service_fixture.h"
+#include "tests/support/exec_fixture.h"
 
 namespace sandbroker::testing {
 namespace {
-
-constexpr size_t kPiece = 64 * 1024;
 
 services::ServiceSettings Settings(Duration heartbeat) {
   services::ServiceSettings settings;
   settings.heartbeat_interval = heartbeat;
   return settings;
-}
-
-// Prints `total` bytes as fast as credit allows, then exits.
-void PrintAll(const std::shared_ptr<FakeStream>& stream, uint64_t total) {
-  auto* agent = stream.get();
-  agent->on_credit = [agent, total] {
-    while (agent->printed() < total && agent->credit() >= kPiece) {
-      agent->Print(1, std::string(kPiece, static_cast<char>('a' + agent->printed() / kPiece % 26)));
-    }
-    if (agent->printed() >= total) agent->Exit(0);
-  };
-  agent->on_credit();
-}
-
-class ExecTest : public ServiceFixture {
- protected:
-  ExecTest() = default;
-  explicit ExecTest(services::ServiceSettings settings) : ServiceFixture(std::move(settings)) {}
-
-  struct Client {
-    grpc::ClientContext context;
-    std::unique_ptr<ExecStream> stream;
-    v1::ExecResponse event;
-
-    bool Read() { return stream->Read(&event); }
-  };
-  std::unique_ptr<Client> Open(const v1::ExecRequest& first, Stub* stub = nullptr) {
-    auto client = std::make_unique<Client>();
-    SetDeadline(&client->context);
-    client->stream = (stub == nullptr ? stub_.get() : stub)->Exec(&client->context);
-    client->stream->Write(first);
-    return client;
-  }
-  std::shared_ptr<FakeStream> OnlyStream() {
-    const auto link = backend_.only_link();
-    return link == nullptr || link->streams().empty() ? nullptr : link->streams().back();
-  }
-  // The status of a call whose messages were `requests`.
-  CallError Fails(const std::vector<v1::ExecRequest>& requests) {
-    grpc::ClientContext context;
-    SetDeadline(&context);
-    const auto stream = stub_->Exec(&context);
-    for (const v1::ExecRequest& request : requests) stream->Write(request);
-    v1::ExecResponse event;
-    while (stream->Read(&event)) {
-    }
-    return ErrorOf(stream->Finish());
-  }
-};
-
-v1::ExecRequest Input(std::string data, bool eof = false) {
-  v1::ExecRequest request;
-  request.mutable_stdin()->set_data(std::move(data));
-  request.mutable_stdin()->set_eof(eof);
-  return request;
 }
 
 v1::ExecRequest SignalOf(int number) {
@@ -416,68 +359,6 @@ TEST_F(HeartbeatTest, SilentProgram_IsHeardOf) {
     EXPECT_EQ(client->event.heartbeat().end_offset(), 5u);
     ++beats;
   }
-}
-
-TEST_F(ExecTest, T130_FiveHundredExecsOnOneChannel_AllRun) {
-  constexpr int kCalls = 500;
-  OnOpen([](const auto& stream) { stream->SayReady(); });
-  const std::string sandbox = Acquire();
-  std::vector<std::unique_ptr<Client>> clients;
-  for (int i = 0; i < kCalls; ++i) clients.push_back(Open(StartOf(sandbox)));
-  for (const auto& client : clients) {
-    ASSERT_TRUE(client->Read());  // all of them are ready while all of them are open
-    ASSERT_TRUE(client->event.has_ready());
-  }
-  OnLoop([&] {
-    const auto& streams = backend_.only_link()->streams();
-    ASSERT_EQ(streams.size(), static_cast<size_t>(kCalls));
-    for (size_t i = 0; i < streams.size(); ++i) {
-      streams[i]->Print(1, StrCat("call ", i));
-      streams[i]->Exit(static_cast<int>(i % 256));
-    }
-  });
-  for (const auto& client : clients) {
-    ASSERT_TRUE(client->Read());
-    const std::string output = client->event.output().data();
-    ASSERT_TRUE(client->Read());
-    EXPECT_EQ(output, StrCat("call ", std::stoi(output.substr(5))));
-    EXPECT_EQ(client->event.ended().exited().code(), std::stoi(output.substr(5)) % 256);
-    EXPECT_TRUE(client->stream->Finish().ok());
-  }
-}
-
-TEST_F(ExecTest, T131_CancellationStorm_FinishesEveryCall) {
-  constexpr int kThreads = 4;
-  constexpr int kRounds = 150;
-  OnOpen([](const auto& stream) {
-    stream->SayReady();
-    PrintAll(stream, 1 << 20);
-  });
-  const std::string sandbox = Acquire();
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([this, &sandbox, t] {
-      const auto stub = NewStub();
-      for (int i = 0; i < kRounds; ++i) {
-        auto client = Open(StartOf(sandbox, true), stub.get());
-        // How far the call gets differs: not at all, sent, ready, some output.
-        for (int events = (i + t) % 4; events > 0 && client->Read(); --events) {
-        }
-        if (i % 3 == 0) client->stream->Write(Input("x", true));
-        client->context.TryCancel();
-        client->stream->Finish();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_TRUE(Eventually([&] {
-    for (const auto& stream : backend_.only_link()->streams()) {
-      if (!stream->left()) return false;
-    }
-    return true;
-  }));
-  // Every call was finished: otherwise the server could not stop before the deadline.
-  EXPECT_LT(Shutdown(std::chrono::seconds(20)), std::chrono::seconds(10));
 }
 
 }  // namespace
