@@ -23,10 +23,10 @@ class Agent:
         self.path = folder / "agent.sock"
         (folder / "secret").write_bytes(SECRET)
         self.process = subprocess.Popen(
-            [program("sandbroker-agent"), "--listen-unix", str(self.path), "--secret-file",
-             str(folder / "secret"), "--workspace", str(folder)],
-            env={"PATH": os.environ["PATH"]}, stderr=subprocess.PIPE,
-            preexec_fn=lambda: proc.end_with_parent(signal.SIGKILL))
+            proc.with_parent([program("sandbroker-agent"), "--listen-unix", str(self.path),
+                              "--secret-file", str(folder / "secret"), "--workspace",
+                              str(folder)], "KILL"),
+            env={"PATH": os.environ["PATH"]}, stderr=subprocess.PIPE)
         wait_until(self._accepts, 10, "the agent listens")
 
     def _accepts(self):
@@ -196,7 +196,7 @@ def hostile_server(make_server, tmp_path, mode):
     for folder in (tmp_path, tmp_path.parent):
         folder.chmod(0o755)
     return make_server(
-        arguments=["--agent", str(path), "--start-bound", "2s"],
+        arguments=["--agent", str(path), "--start-bound", "1s"],
         config={"server": {"heartbeat_interval": "500ms"}, "local": {"relink_bound": "1s"},
                 "pools": {"default": {"warm": 0, "limit": 4}}})
 
@@ -206,7 +206,7 @@ def hostile_server(make_server, tmp_path, mode):
 def test_broker_refuses_a_sandbox_whose_agent_is_no_agent(make_server, tmp_path, mode):
     server = hostile_server(make_server, tmp_path, mode)
     stub = server.stub()
-    refusal = api.refused(lambda: api.acquire(stub, wait_bound=api.duration(4)))
+    refusal = api.refused(lambda: api.acquire(stub, wait_bound=api.duration(1.5)))
     assert refusal.code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.RESOURCE_EXHAUSTED,
                             grpc.StatusCode.UNAVAILABLE), refusal
     assert refusal.reason in ("NOT_READY", "POOL_EXHAUSTED", "AGENT_UNREACHABLE"), refusal

@@ -1,15 +1,11 @@
 """Processes as /proc shows them."""
-import ctypes
 import os
-import signal
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG = 1
 
 
-def end_with_parent(number=signal.SIGTERM):
-    """For a child before its exec: a test run that is killed leaves no server behind."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, number)
+def with_parent(argv, signal_name="TERM"):
+    """A command that is ended with the test run, however that ends. By setpriv, since code of ours
+    between fork and exec would meet the threads of gRPC."""
+    return ["setpriv", "--pdeathsig", signal_name, *argv]
 
 
 def _stat(pid):

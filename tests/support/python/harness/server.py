@@ -55,9 +55,8 @@ class Server:
     def start(self, ready=True):
         self.port_file.unlink(missing_ok=True)
         with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
-                                            stdin=subprocess.DEVNULL,
-                                            preexec_fn=proc.end_with_parent)
+            self.process = subprocess.Popen(proc.with_parent(self.command()), stdout=log,
+                                            stderr=log, stdin=subprocess.DEVNULL)
         if ready:
             wait_until(self._serves, START_BOUND, "the port file")
 
