@@ -1,8 +1,10 @@
 """What a program inside a sandbox can see and reach."""
+import pathlib
 import socket
 import subprocess
 
 from harness import api
+from harness.wait import wait_until
 
 
 def inside(stub, sandbox, script):
@@ -22,6 +24,17 @@ def test_program_has_no_privileges(stub, sandbox):
     assert status["NoNewPrivs"] == ["1"]
 
 
+def pids_of(cmdline):
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == cmdline:
+                found.append(int(path.parent.name))
+        except OSError:
+            pass  # it has just ended
+    return found
+
+
 def test_program_runs_as_a_host_uid_of_its_own(server, stub):
     """As root every sandbox has another unprivileged uid outside."""
     held = [api.acquire(stub).sandbox.sandbox_id for _ in range(2)]
@@ -29,8 +42,9 @@ def test_program_runs_as_a_host_uid_of_its_own(server, stub):
     for number, sandbox in enumerate(held):
         run = api.Exec(stub, sandbox, ["sleep", f"88{number}"])
         run.wait_ready()
-        look = subprocess.run(["pgrep", "-f", f"^sleep 88{number}$"], capture_output=True, text=True)
-        with open(f"/proc/{look.stdout.split()[0]}/status") as file:
+        # Its new name may show a moment after it was started.
+        found = wait_until(lambda: pids_of(b"sleep\x0088%d\0" % number), 10, "the program shows")
+        with open(f"/proc/{found[0]}/status") as file:
             uids.append(next(line.split()[1] for line in file if line.startswith("Uid")))
         run.cancel_program(grace=0)
         run.finish()
