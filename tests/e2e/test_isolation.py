@@ -79,7 +79,7 @@ def test_usr_is_read_only(stub, sandbox):
 
 def test_host_files_are_absent(server, stub, sandbox):
     names = set(inside(stub, sandbox, "ls -A /").split())
-    assert not names & {"root", "home", "srv", "mnt", "media", "boot", "sys", "opt", "work"}, names
+    assert not names & {"root", "home", "srv", "mnt", "media", "boot", "sys", "opt"}, names
     assert "shadow" not in inside(stub, sandbox, "ls -A /etc").split()
     assert len(inside(stub, sandbox, "ls -A /etc").split()) < 30
     users = inside(stub, sandbox, "cut -d: -f1 /etc/passwd").split()
