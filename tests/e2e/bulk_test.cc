@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <map>
 #include <memory>
 #include <string>
@@ -123,6 +124,39 @@ TEST(Bulk, CatBothWays_SameBytesComeBack) {
   EXPECT_EQ(cat.ended().exited().code(), 0);
   EXPECT_TRUE(cat.ended().has_exited() && cat.ended().output_complete());
   std::printf("%.0f MB/s each way at once\n", static_cast<double>(total) / 1e6 / took.count());
+}
+
+std::string Hex(const std::string& bytes) {
+  std::string hex;
+  for (const unsigned char byte : bytes) {
+    char digits[3];
+    std::snprintf(digits, sizeof(digits), "%02x", byte);
+    hex += digits;
+  }
+  return hex;
+}
+
+// 1 GiB; CI 192 MiB.
+TEST(Bulk, T40_LargeInput_HasTheRightDigest) {
+  const uint64_t total = Count(192, 1024) * kMiB;
+  ServerUnderTest server;
+  const std::string sandbox = server.Acquire();
+  const auto stub = server.Stub();
+  Exec program(*stub, sandbox, {"sha256sum"}, true);
+  Digest sent;
+  uint64_t state = 40;
+  for (uint64_t at = 0; at < total; at += kMiB) {
+    std::string chunk = Chunk(&state, kMiB);
+    sent.Add(chunk);
+    ASSERT_TRUE(program.Write(std::move(chunk), at + kMiB == total));
+  }
+  std::string printed;
+  v1::ExecResponse response;
+  while (program.Next(&response)) {
+    if (response.has_output()) printed += response.output().data();
+  }
+  EXPECT_TRUE(program.Finish().ok());
+  EXPECT_EQ(printed.substr(0, 64), Hex(sent.Finish()));
 }
 
 // Runs `argv` `times` times from 50 threads; answers how many did not print `wanted` and exit 0.
