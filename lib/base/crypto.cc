@@ -20,9 +20,19 @@ const unsigned char* Unsigned(std::string_view data) {
   return reinterpret_cast<const unsigned char*>(data.data());
 }
 
+// By character: its value, -1 = none. Handles are decoded on every call.
+constexpr std::array<int8_t, 256> Base64UrlValues() {
+  std::array<int8_t, 256> values{};
+  values.fill(-1);
+  for (size_t i = 0; i < kBase64Url.size(); ++i) {
+    values[static_cast<unsigned char>(kBase64Url[i])] = static_cast<int8_t>(i);
+  }
+  return values;
+}
+
 int Base64UrlValue(char c) {
-  const size_t at = kBase64Url.find(c);
-  return at == std::string_view::npos ? -1 : static_cast<int>(at);
+  static constexpr std::array<int8_t, 256> kValues = Base64UrlValues();
+  return kValues[static_cast<unsigned char>(c)];
 }
 
 }  // namespace
@@ -87,6 +97,7 @@ std::string Base64UrlEncode(std::string_view data) {
 std::optional<std::string> Base64UrlDecode(std::string_view text) {
   if (text.size() % 4 == 1) return std::nullopt;
   std::string data;
+  data.reserve(text.size() * 3 / 4);
   uint32_t bits = 0;
   int held = 0;
   for (const char c : text) {

@@ -62,10 +62,13 @@ absl::Status Broker::GoneError(const Handle& handle) const {
 
 absl::StatusOr<Sandbox*> Broker::Find(const Principal& who, const std::string& text) {
   const auto handle = OpenHandle(who, text);
-  if (!handle.ok()) return handle.status();
-  if (handle->kind != 't') return DecodeHandle("", settings_.handle_key).status();
-  const auto it = sandboxes_.find(handle->uid);
-  if (it == sandboxes_.end()) return GoneError(*handle);
+  return handle.ok() ? Find(*handle) : handle.status();
+}
+
+absl::StatusOr<Sandbox*> Broker::Find(const Handle& handle) {
+  if (handle.kind != 't') return DecodeHandle("", settings_.handle_key).status();
+  const auto it = sandboxes_.find(handle.uid);
+  if (it == sandboxes_.end()) return GoneError(handle);
   Sandbox* sandbox = it->second.get();
   if (sandbox->state() == SandboxState::kReleasing) {
     return MakeError(Reason::kSandboxGone, "the sandbox is being released");
@@ -169,7 +172,7 @@ absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, S
   }
   const auto handle = OpenHandle(who, spec.handle);
   if (!handle.ok()) return handle.status();
-  const auto found = Find(who, spec.handle);
+  const auto found = Find(*handle);
   if (!found.ok()) return found.status();
   Sandbox& sandbox = **found;
   if (sandbox.attached() >= settings_.max_streams_per_sandbox) {

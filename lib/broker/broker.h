@@ -115,6 +115,7 @@ class Broker final : public BackendObserver {
   };
   absl::StatusOr<Handle> OpenHandle(const Principal& who, const std::string& text) const;
   absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& text);
+  absl::StatusOr<Sandbox*> Find(const Handle& handle);
   absl::Status GoneError(const Handle& handle) const;
   uint64_t NextAttempt(std::optional<uint64_t> callers);
   SandboxView View(const Sandbox& sandbox) const;

@@ -209,6 +209,7 @@ absl::Status Link::OnOpen(const wire::Frame& frame) {
     return absl::InvalidArgumentError("OPEN does not parse");
   }
   const uint32_t id = frame.stream;
+  table_.AllowSending(id, open.credit());
   auto stream = std::make_unique<Stream>(this, id);
   auto opened = owner_->OpenExecution(open, stream.get());
   if (!opened.ok()) {

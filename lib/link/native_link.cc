@@ -240,8 +240,13 @@ std::unique_ptr<broker::AgentStream> NativeLink::Open(const agent::Open& open, u
   auto stream = std::make_unique<NativeStream>(shared_from_this(), id, window, handler);
   streams_.emplace(id, stream.get());
   table_.GrantTotal(id, window);
-  PushControl(wire::EncodeFrame(id, wire::Kind::kOpen, open.SerializeAsString()));
-  PushControl(wire::EncodeNumber(id, wire::Kind::kCredit, window));
+  // Serialized messages of one type that follow each other are merged by whoever parses them: no
+  // copy of the start is made for the sake of one number, and one frame is sent instead of two.
+  agent::Open credit;
+  credit.set_credit(window);
+  std::string payload = open.SerializeAsString();
+  credit.AppendToString(&payload);
+  PushControl(wire::EncodeFrame(id, wire::Kind::kOpen, payload));
   return stream;
 }
 

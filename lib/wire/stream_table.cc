@@ -88,6 +88,11 @@ uint64_t StreamTable::SendRoom(uint32_t stream) const {
   return it == streams_.end() ? 0 : it->second.send_limit - it->second.sent;
 }
 
+void StreamTable::AllowSending(uint32_t stream, uint64_t total) {
+  const auto it = streams_.find(stream);
+  if (it != streams_.end()) it->second.send_limit = std::max(it->second.send_limit, total);
+}
+
 void StreamTable::OnDataSent(uint32_t stream, uint64_t bytes) {
   const auto it = streams_.find(stream);
   if (it == streams_.end()) return;

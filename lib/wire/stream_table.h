@@ -42,6 +42,8 @@ class StreamTable {
 
   // Bytes of DATA that may be sent on the stream now; 0 when it is not open.
   uint64_t SendRoom(uint32_t stream) const;
+  // The peer allows `total` bytes since OPEN, said elsewhere than in a CREDIT.
+  void AllowSending(uint32_t stream, uint64_t total);
   void OnDataSent(uint32_t stream, uint64_t bytes);
 
   // This side now allows the peer `total` bytes since OPEN. Answers false when that is no growth.

@@ -50,6 +50,19 @@ void ExpectBroken(const absl::StatusOr<Verdict>& verdict, const std::string& wor
   EXPECT_THAT(std::string(verdict.status().message()), HasSubstr(words));
 }
 
+TEST(StreamTable, CreditThatCameWithTheOpenCountsLikeACreditFrame) {
+  StreamTable table(Side::kBroker, 4);
+  const uint32_t id = table.OpenStream();
+  table.AllowSending(id, 100);
+  EXPECT_EQ(table.SendRoom(id), 100u);
+  table.AllowSending(id, 50);
+  EXPECT_EQ(table.SendRoom(id), 100u) << "credit never shrinks";
+  table.OnDataSent(id, 60);
+  EXPECT_EQ(table.SendRoom(id), 40u);
+  table.AllowSending(id + 1, 100);
+  EXPECT_EQ(table.SendRoom(id + 1), 0u) << "a stream that is not open has none";
+}
+
 TEST(StreamTableBroker, OpenedStreams_GetGrowingIds) {
   Table broker(Side::kBroker);
   EXPECT_EQ(broker.table.OpenStream(), 1u);

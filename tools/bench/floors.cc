@@ -49,14 +49,18 @@ Floors::Floors(const std::string& dir, const std::string& spawner)
   pipe_.EnlargePipe();
 }
 
-void Floors::UnaryEcho(int count) {
+void Floors::CallUnary() {
   v1::RunRequest request;
   request.mutable_spec()->add_argv("true");
+  grpc::ClientContext context;
+  v1::RunResponse response;
+  if (!stub_->Run(&context, request, &response).ok()) Fail("gRPC echo");
+}
+
+void Floors::UnaryEcho(int count) {
   for (int i = 0; i < count; ++i) {
     const Stopwatch watch;
-    grpc::ClientContext context;
-    v1::RunResponse response;
-    if (!stub_->Run(&context, request, &response).ok()) Fail("gRPC echo");
+    CallUnary();
     unary.Add(watch.Micros());
   }
 }
@@ -76,24 +80,42 @@ void Floors::BidiEcho(int count) {
   if (!stream->Finish().ok()) Fail("gRPC stream echo");
 }
 
-void Floors::WebSocketEcho(int count) {
+void Floors::EchoOverWebSocket() {
   // About as long as the frames of an execution that prints nothing.
-  const std::string message(48, 'x');
+  static const std::string message(48, 'x');
+  socket_.write(boost::asio::buffer(message));
+  socket_.read(buffer_);
+  buffer_.consume(buffer_.size());
+}
+
+void Floors::WebSocketEcho(int count) {
   for (int i = 0; i < count; ++i) {
     const Stopwatch watch;
-    socket_.write(boost::asio::buffer(message));
-    socket_.read(buffer_);
+    EchoOverWebSocket();
     websocket.Add(watch.Micros());
-    buffer_.consume(buffer_.size());
   }
+}
+
+double Floors::SpawnedIn() {
+  uint64_t nanos = 0;
+  spawner_.ReadExactly(&nanos, sizeof(nanos));
+  return static_cast<double>(nanos) / 1000;
 }
 
 void Floors::Spawn(int count) {
   spawner_.Write("s " + std::to_string(count) + "\n");
+  for (int i = 0; i < count; ++i) spawn.Add(SpawnedIn());
+}
+
+void Floors::LegsInTurn(int count) {
   for (int i = 0; i < count; ++i) {
-    uint64_t nanos = 0;
-    spawner_.ReadExactly(&nanos, sizeof(nanos));
-    spawn.Add(static_cast<double>(nanos) / 1000);
+    Stopwatch watch;
+    CallUnary();
+    EchoOverWebSocket();
+    const double messages = watch.Micros();
+    // The spawner's own clock: its pipe to us is no leg.
+    spawner_.Write("s 1\n");
+    legs_in_turn.Add(messages + SpawnedIn());
   }
 }
 

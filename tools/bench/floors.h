@@ -28,6 +28,9 @@ class Floors {
   void BidiEcho(int count);
   void WebSocketEcho(int count);
   void Spawn(int count);
+  // One of each of the three after another: what the legs cost when each finds the caches and the
+  // processors as another left them, which is how a Run meets them.
+  void LegsInTurn(int count);
   // `count` programs started at once until the last has ended.
   void SpawnAtOnce(int count);
   // A static program inside bubblewrap, until its first byte.
@@ -37,11 +40,17 @@ class Floors {
   void WebSocketStream(uint64_t chunks);
   void GrpcStream(uint64_t chunks);
 
-  Samples unary, bidi, websocket, spawn, spawn_at_once, bubblewrap;
+  Samples unary, bidi, websocket, spawn, legs_in_turn, spawn_at_once, bubblewrap;
   Samples pipe_stream, websocket_stream, grpc_stream;
 
  private:
   using Local = boost::asio::local::stream_protocol;
+
+  // One round of a leg.
+  void CallUnary();
+  void EchoOverWebSocket();
+  // Microseconds that the spawner says its next program took.
+  double SpawnedIn();
 
   Child grpc_server_;
   std::shared_ptr<grpc::Channel> channel_;
