@@ -11,3 +11,10 @@ void CheckFailed(const char* file, int line, const char* what) {
 }
 
 }  // namespace sandbroker
+
+#ifdef __SANITIZE_ADDRESS__
+// Tests bound the memory that programs hold, and the default quarantine alone is 256 MB of what
+// they have freed. Built in, since a sandbox starts its agent with an empty environment.
+extern "C" const char* __asan_default_options();
+extern "C" const char* __asan_default_options() { return "quarantine_size_mb=8"; }
+#endif
