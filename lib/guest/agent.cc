@@ -16,7 +16,6 @@
 #include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
-#include "lib/guest/sessions.h"
 
 namespace sandbroker::guest {
 namespace {
@@ -26,6 +25,7 @@ using boost::system::error_code;
 constexpr Duration kSweepInterval = std::chrono::seconds(15);
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kMaxReportedIds = 64;
+constexpr Duration kEndAllBound = std::chrono::seconds(5);
 // Output that a reader has fetched to its end is kept for second readers up to this much in all.
 constexpr uint64_t kServedOutput = 8 * 1024 * 1024;
 
@@ -72,7 +72,7 @@ absl::Status Agent::Start() {
   shop_.launch.workspace = options_.workspace;
   shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
   shop_.launch.open_files = RaiseOpenFiles();
-  shop_.reaper.OnOrphans([this] { OnOrphans(); });
+  shop_.reaper.SpareExisting();
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
   return Listen();
 }
@@ -162,15 +162,7 @@ void Agent::OnSignals() {
       Shutdown("the agent was told to end");
     }
   }
-  if (children) shop_.reaper.Collect();
-}
-
-void Agent::OnOrphans() {
-  std::vector<std::shared_ptr<Execution>> running;
-  for (const auto& [id, execution] : executions_) {
-    if (!execution->ended()) running.push_back(execution);
-  }
-  for (const auto& execution : running) execution->CheckSession();
+  if (children) shop_.reaper.OnChildren();
 }
 
 agent::v1::AgentHello Agent::Hello() const {
@@ -183,6 +175,7 @@ agent::v1::AgentHello Agent::Hello() const {
   limits.set_max_executions(static_cast<uint32_t>(options_.executions.max_executions));
   limits.set_output_budget_bytes(options_.output_budget);
   limits.set_max_data_bytes(ReadBuffer::kSize);
+  limits.set_max_leftovers(static_cast<uint32_t>(options_.max_leftovers));
   limits.set_max_tombstones(static_cast<uint32_t>(options_.executions.max_tombstones));
   return hello;
 }
@@ -196,6 +189,11 @@ agent::v1::Report Agent::MakeReport() const {
     if (++running <= kMaxReportedIds) report.add_running_ids(id);
   }
   report.set_running(running);
+  report.set_leftovers(static_cast<uint32_t>(leftovers_.size()));
+  for (const std::string& id : leftovers_) {
+    if (report.leftover_ids_size() == kMaxReportedIds) break;
+    report.add_leftover_ids(id);
+  }
   report.set_attached(attached);
   const bool never = shop_.last_activity == Time::min();
   report.set_idle_ns(never ? -1 : (Now() - shop_.last_activity).count());
@@ -236,6 +234,7 @@ absl::StatusOr<LinkOwner::Opened> Agent::OpenExecution(const agent::v1::Open& op
   }
   auto greeting = execution->Attach(stream, roles);
   if (!greeting.ok()) return greeting.status();
+  if (open.attach().has_cancel()) execution->OnCancel(open.attach().cancel());
   greeting->ready.set_repeated_start(repeated);
   return Opened{std::move(execution), *std::move(greeting)};
 }
@@ -255,6 +254,12 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::FindOrStart(const agent::v1::S
 
 absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable::StartKey& key,
                                                            const agent::v1::Start& start) {
+  if (leftovers_.size() >= options_.max_leftovers) {
+    return MakeError(Reason::kCapacity,
+                     StrCat(leftovers_.size(),
+                            " ended executions have left processes behind; limit max_leftovers = ",
+                            options_.max_leftovers));
+  }
   const auto on_changed = [this](Execution& execution) { OnExecutionChanged(execution); };
   auto created = Execution::Create(&shop_, start, on_changed);
   while (!created.ok() && DropOne(Need::kUrgent))
@@ -272,6 +277,11 @@ void Agent::OnExecutionChanged(Execution& execution) {
     boost::asio::post(io_, [this] { DropForMemory(); });
   }
   table_.SetDroppable(execution.id(), execution.droppable_from());
+  if (execution.left_processes()) {
+    leftovers_.insert(execution.id());
+  } else {
+    leftovers_.erase(execution.id());
+  }
   NoteServed(execution);
   ArmSweep();
 }
@@ -320,9 +330,21 @@ void Agent::ArmSweep() {
 bool Agent::DropOne(Need need) {
   const Duration ahead = need == Need::kUrgent ? Execution::kRedelivery : Duration(0);
   const auto victim = table_.Victim(Now() + ahead);
-  if (!victim) return false;
+  if (!victim) return DropLeftoverOutput(Now() + ahead);
   Drop(*victim);
   return true;
+}
+
+// Those with processes must stay known, but not with all that they printed.
+bool Agent::DropLeftoverOutput(Time now) {
+  for (const std::string& id : leftovers_) {
+    Execution& execution = *executions_.at(id);
+    if (execution.log_cost() == 0 || execution.output_droppable_from() > now) continue;
+    execution.DropOutput();
+    NoteServed(execution);
+    return true;
+  }
+  return false;
 }
 
 // Ended executions get at most half of the memory, so that running ones have the other half.
@@ -357,8 +379,12 @@ void Agent::KillEverything() {
   std::vector<std::shared_ptr<Execution>> all;
   for (const auto& [id, execution] : executions_) all.push_back(execution);
   for (const auto& execution : all) execution->Terminate(Duration::zero());
-  // In a pid namespace of our own everything else is ours.
-  if (::getpid() == 1) ::kill(-1, SIGKILL);
+  if (::getpid() == 1) {
+    // In a pid namespace of our own everything else is ours, and ends with us for certain.
+    ::kill(-1, SIGKILL);
+  } else {
+    shop_.reaper.EndAll(kEndAllBound);
+  }
 }
 
 }  // namespace sandbroker::guest

@@ -2,8 +2,6 @@
 // Agent thread only.
 #pragma once
 
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 
@@ -11,6 +9,7 @@
 #include "lib/base/fd.h"
 #include "lib/guest/environment.h"
 #include "lib/process/spawn.h"
+#include "lib/process/supervise.h"
 #include "sandbroker/agent/v1/link.pb.h"
 
 namespace sandbroker::guest {
@@ -23,11 +22,12 @@ struct LaunchSettings {
   int cgroup_procs_fd = -1;
   // What the agent had before it raised its own.
   ResourceLimit open_files;
+  SupervisorPool supervisors;
 };
 
 // Our ends of the program's standard streams; `input` is invalid when it has /dev/null.
 struct Launched {
-  pid_t pid = 0;
+  Supervised tree;
   UniqueFd input;
   UniqueFd output;
   UniqueFd error;
@@ -40,6 +40,6 @@ struct LaunchFailure {
 };
 
 std::optional<LaunchFailure> Launch(const agent::v1::Start& start, const Environment& environment,
-                                    const LaunchSettings& settings, Launched* launched);
+                                    LaunchSettings* settings, Launched* launched);
 
 }  // namespace sandbroker::guest

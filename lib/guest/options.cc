@@ -64,7 +64,8 @@ std::string AgentUsage() {
   return "usage: sandbroker-agent (--listen-fd N | --listen-unix PATH)\n"
          "                        (--secret-fd N | --secret-file PATH)\n"
          "                        [--workspace DIR] [--output-budget BYTES]\n"
-         "                        [--max-executions N] [--max-tombstones N]\n";
+         "                        [--max-executions N] [--max-tombstones N]\n"
+         "                        [--max-leftovers N]\n";
 }
 
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv) {
@@ -79,6 +80,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
         Take(&*flags, "secret-fd", &options.secret_fd),
         Take(&*flags, "output-budget", &options.output_budget),
         Take(&*flags, "max-executions", &options.executions.max_executions),
+        Take(&*flags, "max-leftovers", &options.max_leftovers),
         Take(&*flags, "max-tombstones", &options.executions.max_tombstones)}) {
     if (!status.ok()) return status;
   }

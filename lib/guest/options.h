@@ -26,6 +26,8 @@ struct AgentOptions {
 
   uint64_t output_budget = 256 * 1024 * 1024;
   ExecutionTable::Limits executions;
+  // Ended executions of which processes live on; further starts are refused with CAPACITY.
+  size_t max_leftovers = 256;
   // A connection that has not shown the secret by then is closed.
   Duration handshake_bound = std::chrono::seconds(5);
   size_t max_strangers = 16;  // connections within the handshake
