@@ -70,7 +70,7 @@ class Agent final : public LinkOwner {
   Workshop shop_;
   ExecutionTable table_;
   std::map<std::string, std::shared_ptr<Execution>> executions_;
-  std::set<std::string> leftovers_;  // ended ones that left processes behind
+  std::set<std::string> leftovers_;                        // ended ones that left processes behind
   std::map<uint64_t, std::shared_ptr<Execution>> served_;  // in order; their output may go
   uint64_t last_served_ = 0;
   uint64_t served_bytes_ = 0;  // of their output

@@ -29,7 +29,8 @@ pid_t ParentOf(int proc, const char* pid) {
   const char* after_name = ::strrchr(text, ')');
   char state = 0;
   int parent = 0;
-  if (after_name == nullptr || std::sscanf(after_name + 1, " %c %d", &state, &parent) != 2) return 0;
+  if (after_name == nullptr || std::sscanf(after_name + 1, " %c %d", &state, &parent) != 2)
+    return 0;
   return parent;
 }
 

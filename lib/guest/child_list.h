@@ -8,8 +8,8 @@
 
 namespace sandbroker::guest {
 
-// Calls fn(pid) for each, zombies included, until it answers false. Those that come and go meanwhile
-// may be missed.
+// Calls fn(pid) for each, zombies included, until it answers false. Those that come and go
+// meanwhile may be missed.
 void ForEachChild(const std::function<bool(pid_t)>& fn);
 
 // The fallback, whatever the kernel offers.

@@ -61,9 +61,9 @@ struct Workshop {
 
 class Execution : public std::enable_shared_from_this<Execution> {
  public:
-  // `on_changed` runs when it ended, and after that when its last stream left, when it is known that
-  // processes of it live on, and when nothing of it is left.
-  // CAPACITY when its output does not fit the sandbox's budget.
+  // `on_changed` runs when it ended, and after that when its last stream left, when it is known
+  // that processes of it live on, and when nothing of it is left. CAPACITY when its output does not
+  // fit the sandbox's budget.
   static absl::StatusOr<std::shared_ptr<Execution>> Create(
       Workshop* shop, const agent::v1::Start& start, std::function<void(Execution&)> on_changed);
   Execution(const Execution&) = delete;
@@ -109,9 +109,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   Time droppable_from() const { return end_.lingering() ? kNever : output_droppable_from(); }
   Time output_droppable_from() const;
   // It ended and processes that it started live on.
-  bool left_processes() const {
-    return end_.lingering() && (others_remain_ || end_.terminating());
-  }
+  bool left_processes() const { return end_.lingering() && (others_remain_ || end_.terminating()); }
   // The end was fetched by a reader, so its output is only there for those who read it again.
   bool served() const { return served_at_ != kNever; }
   uint64_t log_cost() const { return log_->cost(); }

@@ -49,13 +49,13 @@ void ProcessTree::Kill() {
 }
 
 void ProcessTree::WaitForEvents() {
-  descriptor_.async_wait(Descriptor::wait_read, [weak = weak_from_this()](
-                                                    boost::system::error_code error) {
-    const auto self = weak.lock();
-    if (error || !self) return;
-    self->TakeEvents();
-    if (self->descriptor_.is_open()) self->WaitForEvents();
-  });
+  descriptor_.async_wait(Descriptor::wait_read,
+                         [weak = weak_from_this()](boost::system::error_code error) {
+                           const auto self = weak.lock();
+                           if (error || !self) return;
+                           self->TakeEvents();
+                           if (self->descriptor_.is_open()) self->WaitForEvents();
+                         });
 }
 
 void ProcessTree::TakeEvents() {

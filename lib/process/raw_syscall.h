@@ -1,5 +1,5 @@
-// System calls without libc: no errno, no locks, nothing that belongs to another task. For code that
-// runs in a child which shares its parent's memory while the parent goes on. Any thread.
+// System calls without libc: no errno, no locks, nothing that belongs to another task. For code
+// that runs in a child which shares its parent's memory while the parent goes on. Any thread.
 #pragma once
 
 #include <sched.h>

@@ -1,7 +1,7 @@
-// Starting a program below a supervisor: a small process of ours that is subreaper of everything the
-// program starts, says how the program ended, and does nothing else. Killing it makes all that is
-// left of its tree children of the caller, who must be a subreaper or PID 1. The thread that starts
-// supervisors is their parent; with it they end.
+// Starting a program below a supervisor: a small process of ours that is subreaper of everything
+// the program starts, says how the program ended, and does nothing else. Killing it makes all that
+// is left of its tree children of the caller, who must be a subreaper or PID 1. The thread that
+// starts supervisors is their parent; with it they end.
 //
 // The program is never reaped by its supervisor: its pid, and with it the number of its process
 // group, stays taken until it has become the caller's own zombie child, which happens when the

@@ -144,9 +144,10 @@ TEST_F(Supervise_, Supervisor_HoldsNothingOfTheProgramsAndIsOutOfItsSession) {
 }
 
 TEST_F(Supervise_, Orphans_AreReapedBeforeAndAfterTheProgramsEnd) {
-  const Supervised one = Started(Shell(
-      "for i in 1 2 3 4 5 6 7 8 9; do (setsid true &) ; done; "
-      "(setsid sh -c 'for i in 1 2 3 4 5 6 7 8 9; do (true &) ; done; exec sleep 1000' &); exit 0"));
+  const Supervised one =
+      Started(Shell("for i in 1 2 3 4 5 6 7 8 9; do (setsid true &) ; done; "
+                    "(setsid sh -c 'for i in 1 2 3 4 5 6 7 8 9; do (true &) ; done; exec sleep "
+                    "1000' &); exit 0"));
   EXPECT_EQ(Next(one).kind, SupervisorEvent::kProgramEnded);
   EXPECT_EQ(Next(one).kind, SupervisorEvent::kOthersRemain);
   EXPECT_EQ(Next(one).kind, SupervisorEvent::kSessionGone);

@@ -53,15 +53,16 @@ SANDBROKER_CHILD_CODE void AwaitProgram(SupervisorTask* task) {
   while (true) {
     siginfo_t info = {};
     Raw(SYS_waitid, P_ALL, 0, &info, WEXITED | WNOWAIT, nullptr);
-    if (info.si_pid == task->board.program) return Tell(task, SupervisorEvent::kProgramEnded, &info);
+    if (info.si_pid == task->board.program)
+      return Tell(task, SupervisorEvent::kProgramEnded, &info);
     TryReap(info.si_pid);
   }
 }
 
 struct Census {
   bool known = false;
-  bool reaped = false;     // somebody was: look again
-  bool others = false;     // alive, besides the program
+  bool reaped = false;      // somebody was: look again
+  bool others = false;      // alive, besides the program
   bool in_session = false;  // one of them in the program's session
 };
 

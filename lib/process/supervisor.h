@@ -1,5 +1,5 @@
-// What a supervisor does (supervise.h): raw system calls on borrowed memory, no libc state. It holds
-// no descriptor but the one it tells its caller by, and blocks all signals.
+// What a supervisor does (supervise.h): raw system calls on borrowed memory, no libc state. It
+// holds no descriptor but the one it tells its caller by, and blocks all signals.
 #pragma once
 
 #include <cstddef>

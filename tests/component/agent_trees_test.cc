@@ -136,9 +136,10 @@ TEST_F(AgentTrees, ProgramThatStopsItself_IsEndedByTimeoutAndHearsTheTERM) {
 // Each process begets its successor and ends, 50 lines at once; nobody can be caught twice.
 TEST_F(AgentTrees, T54_FiftyRespawningForkers_AreAllEnded) {
   const std::string hop = "hop() { while :; do (sleep 0.01; hop) & exit 0; done; }; ";
-  const uint32_t stream = Up(
-      Shell(hop + "for i in $(seq 50); do setsid bash -c '" + hop + " hop' & done; echo up; wait;"
-            " sleep 1000"), 40);
+  const uint32_t stream = Up(Shell(hop + "for i in $(seq 50); do setsid bash -c '" + hop +
+                                   " hop' & done; echo up; wait;"
+                                   " sleep 1000"),
+                             40);
   client_.SendCommand(stream, CancelCommand());
   EXPECT_TRUE(EndOf(stream).has_cancelled());
   EXPECT_EQ(agent_.programs().size(), 1u);
@@ -195,7 +196,8 @@ TEST_F(AgentTrees, ChildOfTheGroup_HearsTheTERMOfALaterCancel) {
 }
 
 TEST_F(AgentTrees, ChildrenPolicy_WaitsForHoldersOfPipesAndForNobodyElse) {
-  agent::Start start = Shell("setsid sleep 1000 </dev/null >/dev/null 2>&1 & (sleep 0.2; echo late) &");
+  agent::Start start =
+      Shell("setsid sleep 1000 </dev/null >/dev/null 2>&1 & (sleep 0.2; echo late) &");
   start.set_children(agent::CHILDREN_WAIT);
   const uint32_t stream = client_.Start(start);
   const agent::Ended ended = EndOf(stream);
@@ -208,9 +210,9 @@ TEST_F(AgentTrees, ChildrenPolicy_WaitsForHoldersOfPipesAndForNobodyElse) {
 
 // A daemon takes its whole tree along, also what it starts later.
 TEST_F(AgentTrees, WhatADaemonStarts_StillBelongsToTheExecution) {
-  agent::Start start =
-      Shell("setsid sh -c 'sleep 0.1; for i in 1 2 3; do setsid sleep 1000 & done; exit 0' "
-            "</dev/null >/dev/null 2>&1 & exit 0");
+  agent::Start start = Shell(
+      "setsid sh -c 'sleep 0.1; for i in 1 2 3; do setsid sleep 1000 & done; exit 0' "
+      "</dev/null >/dev/null 2>&1 & exit 0");
   EXPECT_TRUE(EndOf(client_.Start(start)).has_exited());
   ASSERT_TRUE(Within(seconds(20), [&] { return agent_.programs().size() == 4; }));
   client_.Attach(AttachAndCancel(start.execution_id()));
