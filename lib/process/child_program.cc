@@ -34,23 +34,36 @@ SANDBROKER_CHILD_CODE bool IsTarget(const ProgramPlan* plan, int fd) {
   return false;
 }
 
+SANDBROKER_CHILD_CODE int MoveAbove(const ProgramPlan* plan, int fd, int command) {
+  const long moved = Raw(SYS_fcntl, fd, command, plan->first_free);
+  if (moved < 0) Fail(plan, "fds", moved);
+  return static_cast<int>(moved);
+}
+
+SANDBROKER_CHILD_CODE void CloseOthers(const ProgramPlan* plan, int kept) {
+  for (int fd = 0; fd < plan->first_free; ++fd) {
+    if (!IsTarget(plan, fd)) Raw(SYS_close, fd);
+  }
+  if (kept < 0) return CloseFds(static_cast<unsigned>(plan->first_free), UINT_MAX);
+  if (kept > plan->first_free) {
+    CloseFds(static_cast<unsigned>(plan->first_free), static_cast<unsigned>(kept) - 1);
+  }
+  CloseFds(static_cast<unsigned>(kept) + 1, UINT_MAX);
+}
+
 // Sources that stand where a target goes are first moved above all targets.
 SANDBROKER_CHILD_CODE void PlaceFds(const ProgramPlan* plan) {
+  int kept = plan->keep_until_exec;
+  if (kept >= 0 && kept < plan->first_free) kept = MoveAbove(plan, kept, F_DUPFD_CLOEXEC);
   for (size_t i = 0; i < plan->fd_count; ++i) {
     int* source = &plan->fds[i].first;
-    if (*source >= plan->first_free) continue;
-    const long moved = Raw(SYS_fcntl, *source, F_DUPFD, plan->first_free);
-    if (moved < 0) Fail(plan, "fds", moved);
-    *source = static_cast<int>(moved);
+    if (*source < plan->first_free) *source = MoveAbove(plan, *source, F_DUPFD);
   }
   for (size_t i = 0; i < plan->fd_count; ++i) {
     const long placed = Raw(SYS_dup3, plan->fds[i].first, plan->fds[i].second, 0);
     if (placed < 0) Fail(plan, "fds", placed);
   }
-  for (int fd = 0; fd < plan->first_free; ++fd) {
-    if (!IsTarget(plan, fd)) Raw(SYS_close, fd);
-  }
-  CloseFds(static_cast<unsigned>(plan->first_free), UINT_MAX);
+  CloseOthers(plan, kept);
 }
 
 SANDBROKER_CHILD_CODE void SetLimitsAndUser(const ProgramPlan* plan) {

@@ -25,6 +25,7 @@ struct ProgramPlan {
   size_t rlimit_count = 0;
   const SpawnSpec* spec = nullptr;
   SpawnError* failure = nullptr;  // in memory that parent and child share
+  int keep_until_exec = -1;       // close-on-exec; -1 = none
 };
 
 // Owns what the plan points to, besides the spec. Stays until the child has exec'ed or is gone.

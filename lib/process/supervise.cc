@@ -30,52 +30,30 @@ constexpr int kMapping = MAP_SHARED;
 constexpr int kMapping = MAP_PRIVATE;
 #endif
 
-pid_t CloneSupervisor(SupervisorTask* task, void* stack_top, int* pidfd) {
+pid_t CloneSupervisor(SupervisorTask* task, void* stack_top) {
   const AllSignalsBlocked blocked;
-  return ::clone(&SuperviseProgram, stack_top, SANDBROKER_CLONE_VM | CLONE_PIDFD | SIGCHLD, task,
-                 pidfd);
+  return ::clone(&SuperviseProgram, stack_top, SANDBROKER_CLONE_VM | SIGCHLD, task);
 }
 
-bool Ready(const pollfd& poll) { return (poll.revents & (POLLIN | POLLHUP | POLLERR)) != 0; }
-
-// Until the supervisor has spoken or is gone; answers which.
-bool AwaitStart(const SupervisorTask& task, pid_t supervisor, int events, int pidfd,
-                SupervisorEvent* event) {
+// Until the program's child has exec'ed or is gone, or was never made: then its end of `started` is
+// closed, and after that it touches no memory of ours.
+void AwaitStart(const SupervisorTask& task, pid_t supervisor, int started) {
   for (int nudge = 0;; ++nudge) {
-    pollfd polls[] = {{events, POLLIN, 0}, {pidfd, POLLIN, 0}};
-    ::poll(polls, 2, kNudgeMs);
-    if (Ready(polls[0]) && ::read(events, event, sizeof(*event)) == sizeof(*event)) return true;
-    if (Ready(polls[1])) return false;
-    if (polls[0].revents != 0) continue;  // it is on its way out
+    pollfd poll = {started, POLLIN, 0};
+    if (::poll(&poll, 1, kNudgeMs) == 1) return;
     ::kill(supervisor, SIGCONT);
+    // Its parent does not reap it, and it can't become ours while that lives.
     if (task.board.program != 0) ::kill(task.board.program, SIGCONT);
-    if (nudge >= kNudges) ::kill(supervisor, SIGKILL);
+    if (nudge < kNudges) continue;
+    if (task.board.program != 0) ::kill(task.board.program, SIGKILL);
+    ::kill(supervisor, SIGKILL);
   }
-}
-
-// A child of ours that can only be on its way out; it may still have to be woken for that.
-void AwaitGone(pid_t pid, int pidfd) {
-  pollfd poll = {pidfd, POLLIN, 0};
-  while (::poll(&poll, 1, kNudgeMs) != 1) ::kill(pid, SIGCONT);
 }
 
 void Reap(pid_t pid) {
   siginfo_t info = {};
   while (::waitid(P_PID, pid, &info, WEXITED) != 0 && errno == EINTR) {
   }
-}
-
-// The supervisor was killed before it could speak: its child is ours now. Whatever became of it,
-// afterwards it touches no memory of ours. Answers whether it is there as a zombie.
-bool EndHalfStarted(const SupervisorTask& task) {
-  const pid_t program = task.board.program;
-  if (program == 0) return false;
-  if (task.board.failure.step == nullptr) ::kill(program, SIGKILL);
-  siginfo_t info = {};
-  while (::waitid(P_PID, program, &info, WEXITED | WNOWAIT) != 0) {
-    if (errno != EINTR) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -134,30 +112,32 @@ std::optional<SpawnError> Supervise(const SpawnSpec& spec, SupervisorPool* pool,
   if (spec.argv.empty()) return SpawnError{EINVAL, "exec"};
   const auto region = pool->Take();
   if (!region) return SpawnError{ENOMEM, "fork"};
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0) return SpawnError{errno, "pipe"};
-  UniqueFd events(fds[0]), theirs(fds[1]);
+  int events[2], started[2];
+  if (::pipe2(events, O_CLOEXEC | O_NONBLOCK) != 0) return SpawnError{errno, "pipe"};
+  UniqueFd events_read(events[0]), events_write(events[1]);
+  if (::pipe2(started, O_CLOEXEC) != 0) return SpawnError{errno, "pipe"};
+  UniqueFd started_read(started[0]), started_write(started[1]);
   SupervisorTask* const task = region->task;
   PreparedProgram program(spec, &task->board.failure);
+  program.plan()->keep_until_exec = started_write.get();
   task->plan = program.plan();
-  task->events = theirs.get();
+  task->events = events_write.get();
   task->caller = ::getpid();
-  int raw_pidfd = -1;
-  const pid_t supervisor = CloneSupervisor(task, region->stack_top, &raw_pidfd);
+  const pid_t supervisor = CloneSupervisor(task, region->stack_top);
   if (supervisor < 0) return SpawnError{errno, "fork"};
-  const UniqueFd pidfd(raw_pidfd);
-  theirs.Reset();
-  SupervisorEvent event;
-  const bool spoke = AwaitStart(*task, supervisor, events.get(), pidfd.get(), &event);
-  if (spoke && event.kind != SupervisorEvent::kStarted) AwaitGone(supervisor, pidfd.get());
-  const bool there = spoke ? event.kind == SupervisorEvent::kStarted : EndHalfStarted(*task);
-  if (task->board.failure.step != nullptr || !there) {
-    if (there) Reap(task->board.program);
+  events_write.Reset();
+  started_write.Reset();
+  AwaitStart(*task, supervisor, started_read.get());
+  const pid_t child = task->board.program;
+  if (task->board.failure.step != nullptr || child == 0) {
+    // The child, if any, becomes ours by this.
+    ::kill(supervisor, SIGKILL);
     Reap(supervisor);
+    if (child != 0) Reap(child);
     if (task->board.failure.step != nullptr) return task->board.failure;
     return SpawnError{ECANCELED, "supervisor"};
   }
-  *out = {supervisor, task->board.program, std::move(events), region, &task->board};
+  *out = {supervisor, child, std::move(events_read), region, &task->board};
   return std::nullopt;
 }
 

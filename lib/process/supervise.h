@@ -18,14 +18,12 @@
 
 namespace sandbroker {
 
-// What a supervisor writes to its caller, as it is in memory; never more than four.
+// What a supervisor writes to its caller, as it is in memory; each kind once at most.
 struct SupervisorEvent {
   enum Kind : int {
-    kStarted = 1,
-    kNotStarted,    // SupervisorBoard::failure says why
-    kProgramEnded,  // the other two as si_code and si_status
-    kOthersRemain,  // it ended, and others of its tree did not
-    kSessionGone,   // nobody of its session is left but itself
+    kProgramEnded = 1,  // the other two as si_code and si_status
+    kOthersRemain,      // it ended, and others of its tree did not
+    kSessionGone,       // nobody of its session is left but itself
   };
   int kind = 0;
   int code = 0;
@@ -62,14 +60,13 @@ class SupervisorPool {
 struct Supervised {
   pid_t supervisor = -1;
   pid_t program = -1;
-  UniqueFd events;  // non-blocking; SupervisorEvent after kStarted
+  UniqueFd events;  // non-blocking; of SupervisorEvent, closed when the supervisor ends
   std::shared_ptr<SupervisorPool::Region> region;
   const SupervisorBoard* board = nullptr;  // lives as long as the region
 };
 
 // Returns once the program was exec'ed or has failed to be, as Spawn does; then nothing is left of
-// both. A supervisor that was killed meanwhile: the program, if there was one, is killed and waits
-// as zombie, so that its end is learned like any other.
+// both. A supervisor that was killed meanwhile shows by its end; the program is then the caller's.
 std::optional<SpawnError> Supervise(const SpawnSpec& spec, SupervisorPool* pool, Supervised* out);
 
 }  // namespace sandbroker

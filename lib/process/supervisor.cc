@@ -27,25 +27,19 @@ SANDBROKER_CHILD_CODE bool TryReap(int pid) {
   return Raw(SYS_wait4, pid, nullptr, WNOHANG, nullptr) == pid;
 }
 
-// Ends when the program could not be started.
+// The caller learns of exec from the kernel and not from us, who need not be woken for it.
 SANDBROKER_CHILD_CODE void StartProgram(SupervisorTask* task) {
   const long pid =
-      RawClone(SANDBROKER_CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
-               task->program_stack_top, &BecomeProgram, task->plan, &task->board.program);
+      RawClone(SANDBROKER_CLONE_VM | CLONE_PARENT_SETTID | SIGCHLD, task->program_stack_top,
+               &BecomeProgram, task->plan, &task->board.program);
   if (pid < 0) {
     task->board.failure.error_number = static_cast<int>(-pid);
     task->board.failure.step = "fork";
-  } else if (task->board.failure.step != nullptr) {
-    Raw(SYS_wait4, pid, nullptr, 0, nullptr);
-  }
-  if (task->board.failure.step != nullptr) {
-    Tell(task, SupervisorEvent::kNotStarted, nullptr);
     RawExit(0);
   }
   // All that the program was given, so that its ends of pipes are its alone.
   if (task->events > 0) CloseFds(0, static_cast<unsigned>(task->events) - 1);
   CloseFds(static_cast<unsigned>(task->events) + 1, UINT_MAX);
-  Tell(task, SupervisorEvent::kStarted, nullptr);
 }
 
 // The program stays unreaped; whoever else ends meanwhile does not.
