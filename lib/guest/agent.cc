@@ -71,7 +71,10 @@ absl::Status Agent::Start() {
   shop_.environment.AdoptFromProcess();
   shop_.launch.workspace = options_.workspace;
   shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
-  shop_.launch.open_files = RaiseOpenFiles();
+  shop_.launch.rlimits = {RaiseOpenFiles()};
+  if (options_.max_processes != 0) {
+    shop_.launch.rlimits.push_back({RLIMIT_NPROC, options_.max_processes, options_.max_processes});
+  }
   shop_.reaper.SpareExisting();
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
   return Listen();

@@ -91,7 +91,7 @@ std::optional<LaunchFailure> Launch(const agent::v1::Start& start, const Environ
   if (!MakeStreams(start.stdin(), launched, &child)) return Failure(errno, "pipe", "");
   spec.fds = {{child.input.get(), 0}, {child.output.get(), 1}, {child.error.get(), 2}};
   spec.cgroup_procs_fd = settings->cgroup_procs_fd;
-  spec.rlimits = {settings->open_files};
+  spec.rlimits = settings->rlimits;
   if (const auto error = Supervise(spec, &settings->supervisors, &launched->tree)) {
     const bool about_folder = std::strcmp(error->step, "cwd") == 0;
     return Failure(error->error_number, error->step, about_folder ? spec.cwd : spec.path);

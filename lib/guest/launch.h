@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "lib/base/fd.h"
@@ -20,8 +21,8 @@ absl::Status ValidateStart(const agent::v1::Start& start);
 struct LaunchSettings {
   std::string workspace;
   int cgroup_procs_fd = -1;
-  // What the agent had before it raised its own.
-  ResourceLimit open_files;
+  // For each program: the descriptors that the agent had before it raised its own, and others.
+  std::vector<ResourceLimit> rlimits;
   SupervisorPool supervisors;
 };
 

@@ -65,7 +65,7 @@ std::string AgentUsage() {
          "                        (--secret-fd N | --secret-file PATH)\n"
          "                        [--workspace DIR] [--output-budget BYTES]\n"
          "                        [--max-executions N] [--max-tombstones N]\n"
-         "                        [--max-leftovers N]\n";
+         "                        [--max-leftovers N] [--max-processes N]\n";
 }
 
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv) {
@@ -81,7 +81,8 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
         Take(&*flags, "output-budget", &options.output_budget),
         Take(&*flags, "max-executions", &options.executions.max_executions),
         Take(&*flags, "max-leftovers", &options.max_leftovers),
-        Take(&*flags, "max-tombstones", &options.executions.max_tombstones)}) {
+        Take(&*flags, "max-tombstones", &options.executions.max_tombstones),
+        Take(&*flags, "max-processes", &options.max_processes)}) {
     if (!status.ok()) return status;
   }
   if (!flags->empty()) {

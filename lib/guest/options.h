@@ -24,6 +24,9 @@ struct AgentOptions {
   // cgroup.procs that executions enter; -1 = they stay where the agent is.
   int cgroup_procs_fd = -1;
 
+  // Most processes and threads of all programs together (RLIMIT_NPROC); 0 = as inherited.
+  uint64_t max_processes = 0;
+
   uint64_t output_budget = 256 * 1024 * 1024;
   ExecutionTable::Limits executions;
   // Ended executions of which processes live on; further starts are refused with CAPACITY.
