@@ -160,8 +160,9 @@ void Agent::OnSignals() {
   for (ssize_t i = 0; i * static_cast<ssize_t>(sizeof(infos[0])) < n; ++i) {
     if (infos[i].ssi_signo == SIGCHLD) {
       children = true;
-    } else if (infos[i].ssi_pid == 0) {
-      // Programs in here can send us signals too; theirs have a pid.
+    } else if (infos[i].ssi_code == SI_USER && infos[i].ssi_pid == 0) {
+      // Programs in here can send us signals too. Theirs have a pid, which only sigqueue can forge,
+      // and that one can't forge the code.
       Shutdown("the agent was told to end");
     }
   }

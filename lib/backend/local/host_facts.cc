@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "lib/base/fd.h"
@@ -14,7 +15,7 @@ std::string ReadSmallFile(const std::string& path) {
   std::string text;
   char part[4096];
   ssize_t got;
-  while (text.size() < 64 * 1024 && (got = read(file.get(), part, sizeof(part))) > 0) {
+  while (text.size() < (1 << 20) && (got = read(file.get(), part, sizeof(part))) > 0) {
     text.append(part, static_cast<size_t>(got));
   }
   return std::string(StripWhitespace(text));
@@ -26,6 +27,10 @@ HostFacts ReadHostFacts() {
                          ReadSmallFile("/proc/sys/user/max_user_namespaces") != "0";
   facts.apparmor_restricts_userns =
       ReadSmallFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1";
+  facts.is_root = geteuid() == 0;
+  utsname system = {};
+  uname(&system);
+  facts.kernel = system.release;
   return facts;
 }
 

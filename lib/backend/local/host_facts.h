@@ -13,7 +13,7 @@ HostFacts ReadHostFacts();
 // HiddenProcPaths that exist here.
 std::vector<HiddenPath> ExistingHiddenPaths();
 
-// First 64 KiB of a file without trailing white space; empty when it can't be read.
+// First MiB of a file without trailing white space; empty when it can't be read.
 std::string ReadSmallFile(const std::string& path);
 
 }  // namespace sandbroker::local

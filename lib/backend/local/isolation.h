@@ -15,13 +15,12 @@ inline constexpr int kListenFd = 3;
 inline constexpr int kSecretFd = 4;
 inline constexpr int kCgroupProcsFd = 5;
 inline constexpr int kAgentFd = 7;
-inline constexpr int kSecondProcsFd = 9;
-inline constexpr int kOomEventsFd = 10;
+inline constexpr int kOomEventsFd = 9;
 // Descriptors for bubblewrap itself, which closes them: where it says the child's pid, the filter
 // of system calls, and the contents of the files in /etc.
 inline constexpr int kInfoFd = 8;
-inline constexpr int kSeccompFd = 11;
-inline constexpr int kFirstEtcFd = 12;
+inline constexpr int kSeccompFd = 10;
+inline constexpr int kFirstEtcFd = 11;
 
 struct EtcFile {
   std::string path;
@@ -43,11 +42,14 @@ std::vector<std::string> BubblewrapArgv(const std::string& bwrap, const Template
                                         const std::vector<HiddenPath>& hidden,
                                         const std::vector<std::string>& command);
 
-// What the host says about user namespaces (host_facts.h reads it).
+// What the host says about itself (host_facts.h reads it).
 struct HostFacts {
   // kernel.unprivileged_userns_clone and user.max_user_namespaces; true when neither forbids.
   bool userns_allowed = true;
   bool apparmor_restricts_userns = false;
+  // As root each sandbox has a host uid of its own.
+  bool is_root = false;
+  std::string kernel;  // "6.1.0-17-amd64"
 };
 
 // What to tell an operator when bubblewrap could not do it: the cause in words and the remedy.

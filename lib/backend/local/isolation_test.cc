@@ -65,16 +65,19 @@ TEST(Isolation, Argv_FiltersSystemCallsAndHidesPartsOfProc) {
 }
 
 TEST(Isolation, DescriptorNumbers_DoNotOverlap) {
-  std::vector<int> all = {0,        1,           2,          kListenFd,      kSecretFd,
-                          kAgentFd, kInfoFd,     kSeccompFd, kCgroupProcsFd, kSecondProcsFd,
-                          6,        kOomEventsFd};
+  std::vector<int> all = {0,           1,       2,          kListenFd,      kSecretFd,
+                          kAgentFd,    kInfoFd, kSeccompFd, kCgroupProcsFd, 6,
+                          kOomEventsFd};
   for (size_t i = 0; i < MinimalEtc().size(); ++i) all.push_back(kFirstEtcFd + static_cast<int>(i));
   std::sort(all.begin(), all.end());
   EXPECT_EQ(std::adjacent_find(all.begin(), all.end()), all.end());
 }
 
 std::string Explained(const std::string& text, bool allowed = true, bool apparmor = false) {
-  return ExplainFailure(text, {allowed, apparmor});
+  HostFacts host;
+  host.userns_allowed = allowed;
+  host.apparmor_restricts_userns = apparmor;
+  return ExplainFailure(text, host);
 }
 
 TEST(Isolation, ExplainFailure_NamesTheRemedy) {

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "lib/backend/local/cgroups.h"
 #include "lib/backend/local/host_facts.h"
 #include "lib/backend/local/isolation.h"
 #include "lib/backend/local/syscall_filter.h"
@@ -180,6 +181,28 @@ absl::StatusOr<UniqueFd> SecretPipe(const std::string& secret) {
   return std::move(pipe->read);
 }
 
+std::vector<std::string> AgentArguments(const TemplateSettings& tmpl) {
+  return {"--workspace",     "/workspace",
+          "--listen-fd",     std::to_string(kListenFd),
+          "--secret-fd",     std::to_string(kSecretFd),
+          "--max-processes", std::to_string(tmpl.pids != 0 ? tmpl.pids : kDefaultPids)};
+}
+
+// Where memory can't be limited although the template says so, the limit is advisory: the backend's
+// probe has refused the others.
+absl::Status GiveCgroup(const LocalSettings& settings, const TemplateSettings& tmpl,
+                        const std::string& uid, Inherited* inherited,
+                        std::vector<std::string>* agent_args) {
+  if (tmpl.memory_bytes == 0 || !settings.cgroups.usable()) return absl::OkStatus();
+  absl::StatusOr<SandboxCgroup> cgroup = MakeSandboxCgroup(settings.cgroups, uid, tmpl);
+  if (!cgroup.ok()) return cgroup.status();
+  inherited->Give(std::move(cgroup->procs), kCgroupProcsFd);
+  inherited->Give(std::move(cgroup->oom_events), kOomEventsFd);
+  agent_args->insert(agent_args->end(), {"--cgroup-procs-fd", std::to_string(kCgroupProcsFd),
+                                         "--oom-events-fd", std::to_string(kOomEventsFd)});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSettings& tmpl,
@@ -200,6 +223,8 @@ absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSet
   absl::StatusOr<UniqueFd> secret = SecretPipe(launched.secret);
   if (!secret.ok()) return secret.status();
   inherited.Give(*std::move(secret), kSecretFd);
+  std::vector<std::string> agent_args = AgentArguments(tmpl);
+  SANDBROKER_RETURN_IF_ERROR(GiveCgroup(settings, tmpl, uid, &inherited, &agent_args));
   absl::StatusOr<Pipe> info = MakePipe();
   absl::StatusOr<Pipe> errors = MakePipe();
   if (!info.ok()) return info.status();
@@ -210,12 +235,7 @@ absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSet
   launched.stderr_ = std::move(errors->read);
 
   Spawned spawned;
-  SANDBROKER_RETURN_IF_ERROR(
-      SpawnBwrap(settings, tmpl,
-                 {"--workspace", "/workspace", "--listen-fd", std::to_string(kListenFd),
-                  "--secret-fd", std::to_string(kSecretFd), "--max-processes",
-                  std::to_string(tmpl.pids != 0 ? tmpl.pids : kDefaultPids)},
-                 host_uid, inherited, &spawned));
+  SANDBROKER_RETURN_IF_ERROR(SpawnBwrap(settings, tmpl, agent_args, host_uid, inherited, &spawned));
   launched.monitor_pid = spawned.pid;
   launched.monitor_pidfd = std::move(spawned.pidfd);
   return launched;
@@ -232,6 +252,7 @@ pid_t ReadChildPid(int info_fd) {
 }
 
 void RemoveSandboxDirectory(const LocalSettings& settings, const std::string& uid) {
+  RemoveSandboxCgroup(settings.cgroups, uid);
   std::error_code ignored;
   std::filesystem::remove_all(DirectoryOf(settings, uid), ignored);
 }

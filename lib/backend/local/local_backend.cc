@@ -7,8 +7,12 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/backend/local/cgroups.h"
+#include "lib/backend/local/host_facts.h"
+#include "lib/backend/local/limits.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
+#include "lib/obs/log.h"
 
 namespace sandbroker::local {
 namespace {
@@ -32,7 +36,18 @@ LocalBackend::LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope,
   }
 }
 
-absl::Status LocalBackend::Probe() const { return ProbeIsolation(settings_); }
+absl::Status LocalBackend::Probe() {
+  settings_.cgroups = PrepareCgroups(settings_);
+  const LimitFindings findings = CheckLimits(settings_, ReadHostFacts());
+  for (const std::string& warning : findings.warned) {
+    obs::Log(obs::Level::kWarning, "a limit is not enforced", {{"why", warning}});
+  }
+  if (!findings.refused.empty()) {
+    return MakeError(Reason::kIsolationUnavailable,
+                     StrCat(findings.refused[0], "; or set limits: advisory"));
+  }
+  return ProbeIsolation(settings_);
+}
 
 absl::Status LocalBackend::Start() {
   const std::string directory = StrCat(settings_.state_dir, "/sandboxes");
@@ -45,6 +60,7 @@ absl::Status LocalBackend::Start() {
 
 Task<void> LocalBackend::Shutdown() {
   for (auto& [name, pool] : pools_) co_await pool->Shutdown();
+  RemoveCgroups(settings_.cgroups);
 }
 
 std::vector<std::string> LocalBackend::capabilities() const {

@@ -19,8 +19,9 @@ class LocalBackend final : public broker::Backend {
   LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope, broker::AgentDialer& dialer,
                obs::Metrics& metrics, LocalSettings settings);
 
-  // Whether this host can isolate; blocks for some 10 ms. Before Start, any thread.
-  absl::Status Probe() const;
+  // Whether this host can isolate and keep the templates' limits; blocks for some 10 ms. Before
+  // Start.
+  absl::Status Probe();
   // Makes the state directory's folders and starts filling the pools.
   absl::Status Start();
   // Ends every sandbox; completes when none is left (each bounded).
@@ -37,7 +38,7 @@ class LocalBackend final : public broker::Backend {
   void Drain() override;
 
  private:
-  const LocalSettings settings_;
+  LocalSettings settings_;  // as given, until Probe adds what the host offers
   UidRange uids_;
   std::map<std::string, std::unique_ptr<Pool>> pools_;  // by name
 };

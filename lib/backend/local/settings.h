@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/backend/local/cgroup_paths.h"
 #include "lib/base/clock.h"
 
 namespace sandbroker::local {
@@ -56,6 +57,10 @@ struct LocalSettings {
   // all run under the caller's.
   uid_t uid_first = 2000000;
   uint32_t uid_count = 4096;
+  // Below which cgroup those of the sandboxes are made; empty = the one this process is in.
+  std::string cgroup_parent;
+  // What the backend found there when it probed the host.
+  Cgroups cgroups;
   // From spawn to the first answer of the agent.
   Duration start_bound = std::chrono::seconds(20);
   // A link that dropped is dialled again for this long before the sandbox is given up and ended.

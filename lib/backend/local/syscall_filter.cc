@@ -2,9 +2,11 @@
 
 #include <seccomp.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -15,8 +17,6 @@
 
 namespace sandbroker::local {
 namespace {
-
-using Compare = scmp_arg_cmp;
 
 constexpr uint32_t Refuse(int error) { return SCMP_ACT_ERRNO(static_cast<uint32_t>(error)); }
 
@@ -34,11 +34,10 @@ class Filter {
     Set(SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
   }
 
-  void Add(std::string_view name, uint32_t action) { Add(name, action, nullptr, 0); }
-  void Add(std::string_view name, uint32_t action, Compare one) { Add(name, action, &one, 1); }
-  void Add(std::string_view name, uint32_t action, Compare one, Compare other) {
-    const Compare both[] = {one, other};
-    Add(name, action, both, 2);
+  template <class... Compares>
+  void Add(std::string_view name, uint32_t action, Compares... compares) {
+    const std::array<scmp_arg_cmp, sizeof...(compares)> all = {compares...};
+    AddRule(name, action, all.data(), all.size());
   }
 
   absl::StatusOr<std::string> Compile() {
@@ -63,7 +62,8 @@ class Filter {
     if (error != 0) Failed("seccomp_attr_set", -error);
   }
 
-  void Add(std::string_view name, uint32_t action, const Compare* compare, unsigned count) {
+  void AddRule(std::string_view name, uint32_t action, const scmp_arg_cmp* compare,
+               unsigned count) {
     const int number = seccomp_syscall_resolve_name(std::string(name).c_str());
     // Below zero: unknown to this libseccomp, or not a call of this architecture.
     if (number < 0 || !failure_.ok()) return;
@@ -111,6 +111,15 @@ void AddSocket(Filter& filter) {
   filter.Add("socket", Refuse(EAFNOSUPPORT), SCMP_A0_64(SCMP_CMP_GT, highest));
 }
 
+// The agent has its programs' uid, so the kernel would let them change its limits. What is left to
+// them is RLIMIT_NPROC, with which the agent itself stops those it ends.
+void AddLimits(Filter& filter) {
+  constexpr scmp_datum_t kNobody = 0;
+  filter.Add("prlimit64", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, kNobody));
+  filter.Add("prlimit64", SCMP_ACT_ALLOW, SCMP_A2_64(SCMP_CMP_EQ, kNobody));  // only asks
+  filter.Add("prlimit64", SCMP_ACT_ALLOW, SCMP_A1_64(SCMP_CMP_EQ, RLIMIT_NPROC));
+}
+
 void AddPersonality(Filter& filter) {
   for (const uint64_t value : Personalities()) {
     filter.Add("personality", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, value));
@@ -121,10 +130,11 @@ void AddPersonality(Filter& filter) {
 
 absl::StatusOr<std::string> CompileSyscallFilter() {
   Filter filter;
-  for (const std::string_view name : AllowedSyscalls()) filter.Add(name, SCMP_ACT_ALLOW);
-  for (const std::string_view name : RefusedSyscalls()) filter.Add(name, Refuse(EPERM));
+  for (const std::string& name : AllowedSyscalls()) filter.Add(name, SCMP_ACT_ALLOW);
+  for (const std::string& name : RefusedSyscalls()) filter.Add(name, Refuse(EPERM));
   AddClone(filter);
   AddSocket(filter);
+  AddLimits(filter);
   AddPersonality(filter);
   return filter.Compile();
 }

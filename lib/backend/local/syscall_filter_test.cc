@@ -8,6 +8,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -73,11 +74,13 @@ uint32_t Run(const seccomp_data& data) {
   return 0;
 }
 
-uint32_t Verdict(long number, uint64_t first = 0, uint64_t third = 0, uint32_t arch = kOwnArch) {
+uint32_t Verdict(long number, uint64_t first = 0, uint64_t third = 0, uint32_t arch = kOwnArch,
+                 uint64_t second = 0) {
   seccomp_data data = {};
   data.nr = static_cast<int>(number);
   data.arch = arch;
   data.args[0] = first;
+  data.args[1] = second;
   data.args[2] = third;
   return Run(data);
 }
@@ -167,6 +170,18 @@ TEST(SyscallFilter, SocketFamilies_OnlyTheOrdinaryOnes) {
   EXPECT_NE(Verdict(SYS_socketpair, AF_VSOCK), kAllow);
 }
 
+TEST(SyscallFilter, Limits_CanBeChangedOnlyOfOneself) {
+  const auto prlimit = [](uint64_t pid, uint64_t resource, uint64_t new_limit) {
+    return Verdict(SYS_prlimit64, pid, new_limit, kOwnArch, resource);
+  };
+  constexpr uint64_t kPointer = 0x7fff00001000;
+  EXPECT_EQ(prlimit(0, RLIMIT_NOFILE, kPointer), kAllow);
+  EXPECT_EQ(prlimit(1, RLIMIT_NOFILE, 0), kAllow);
+  EXPECT_EQ(prlimit(1, RLIMIT_NOFILE, kPointer), Errno(ENOSYS));
+  EXPECT_EQ(prlimit(1, RLIMIT_CPU, kPointer), Errno(ENOSYS));
+  EXPECT_EQ(prlimit(77, RLIMIT_NPROC, kPointer), kAllow);  // the agent stops forkers with it
+}
+
 TEST(SyscallFilter, Personality_CannotWeakenTheMemoryLayout) {
   EXPECT_EQ(Verdict(SYS_personality, 0), kAllow);
   EXPECT_EQ(Verdict(SYS_personality, 0xffffffff), kAllow);
@@ -174,8 +189,8 @@ TEST(SyscallFilter, Personality_CannotWeakenTheMemoryLayout) {
 }
 
 TEST(SyscallRules, NoCallIsAllowedAndRefused) {
-  for (const std::string_view allowed : AllowedSyscalls()) {
-    for (const std::string_view refused : RefusedSyscalls()) EXPECT_NE(allowed, refused);
+  for (const std::string& allowed : AllowedSyscalls()) {
+    for (const std::string& refused : RefusedSyscalls()) EXPECT_NE(allowed, refused);
   }
 }
 

@@ -5,17 +5,18 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
+#include <string>
+#include <vector>
 
 namespace sandbroker::local {
 
 // Calls that are passed on whatever their arguments. A name that this architecture does not have is
 // left out.
-std::span<const std::string_view> AllowedSyscalls();
+std::vector<std::string> AllowedSyscalls();
 
 // Calls that are known and refused with EPERM. Everything else, a newer kernel's calls included,
 // is refused with ENOSYS, so that libraries fall back to older ways.
-std::span<const std::string_view> RefusedSyscalls();
+std::vector<std::string> RefusedSyscalls();
 
 // clone() with any of these makes a namespace and is refused with EPERM. clone3 hides its flags
 // behind a pointer and is refused with ENOSYS: libraries then use clone().
