@@ -27,7 +27,11 @@ HostFacts ReadHostFacts() {
                          ReadSmallFile("/proc/sys/user/max_user_namespaces") != "0";
   facts.apparmor_restricts_userns =
       ReadSmallFile("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1";
-  facts.is_root = geteuid() == 0;
+  facts.uid = geteuid();
+  facts.is_root = facts.uid == 0;
+  facts.seccomp =
+      ReadSmallFile("/proc/sys/kernel/seccomp/actions_avail").find("errno") != std::string::npos;
+  facts.kernel_pointers_hidden = ReadSmallFile("/proc/sys/kernel/kptr_restrict") != "0";
   utsname system = {};
   uname(&system);
   facts.kernel = system.release;

@@ -2,6 +2,7 @@
 // gives back little. Pure; launcher.h acts on it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,9 @@ struct HostFacts {
   bool apparmor_restricts_userns = false;
   // As root each sandbox has a host uid of its own.
   bool is_root = false;
+  uint32_t uid = 0;
+  bool seccomp = false;
+  bool kernel_pointers_hidden = false;
   std::string kernel;  // "6.1.0-17-amd64"
 };
 

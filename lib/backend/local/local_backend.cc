@@ -49,6 +49,10 @@ absl::Status LocalBackend::Probe() {
   return ProbeIsolation(settings_);
 }
 
+std::vector<Protection> LocalBackend::Protections() const {
+  return DescribeProtections(settings_, ReadHostFacts(), absl::OkStatus());
+}
+
 absl::Status LocalBackend::Start() {
   const std::string directory = StrCat(settings_.state_dir, "/sandboxes");
   if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/backend/local/pool.h"
+#include "lib/backend/local/protections.h"
 #include "lib/backend/local/settings.h"
 #include "lib/broker/backend.h"
 
@@ -22,6 +23,8 @@ class LocalBackend final : public broker::Backend {
   // Whether this host can isolate and keep the templates' limits; blocks for some 10 ms. Before
   // Start.
   absl::Status Probe();
+  // For the log at start. After Probe.
+  std::vector<Protection> Protections() const;
   // Makes the state directory's folders and starts filling the pools.
   absl::Status Start();
   // Ends every sandbox; completes when none is left (each bounded).
