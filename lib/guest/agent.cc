@@ -72,6 +72,7 @@ absl::Status Agent::Start() {
   shop_.launch.workspace = options_.workspace;
   shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
   shop_.launch.rlimits = {RaiseOpenFiles()};
+  shop_.oom.Use(options_.oom_events_fd);
   if (options_.max_processes != 0) {
     shop_.launch.rlimits.push_back({RLIMIT_NPROC, options_.max_processes, options_.max_processes});
   }

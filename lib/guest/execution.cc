@@ -53,6 +53,7 @@ Execution::Execution(Workshop* shop, const agent::v1::Start& start, std::unique_
 void Execution::Launch(const agent::v1::Start& start) {
   Launched launched;
   const Time now = Now();
+  oom_kills_before_ = shop_->oom.Read();
   if (const auto failure = guest::Launch(start, shop_->environment, &shop_->launch, &launched)) {
     end_.OnStartFailed(failure->error_number, failure->step, failure->message);
     Finish();
@@ -119,6 +120,7 @@ void Execution::OnLeaderEnded(const ProcessTree::End& end) {
   } else {
     status.signal = end.status;
     status.core_dumped = end.code == CLD_DUMPED;
+    status.oom_kills = shop_->oom.Read() > oom_kills_before_;
   }
   const auto self = shared_from_this();
   end_.OnLeaderEnded(Now(), status);
@@ -208,7 +210,9 @@ void Execution::ArmTimer() {
 }
 
 void Execution::OnSignal(int number) {
-  if (tree_ && !end_.leader_ended() && number > 0 && number <= SIGRTMAX) tree_->SignalGroup(number);
+  if (!tree_ || end_.leader_ended() || number <= 0 || number > SIGRTMAX) return;
+  if (number == SIGKILL) end_.OnKillSignalSent();
+  tree_->SignalGroup(number);
 }
 
 void Execution::OnCancel(const agent::v1::Cancel& cancel) {

@@ -26,6 +26,7 @@
 #include "lib/guest/execution_stream.h"
 #include "lib/guest/input_pipe.h"
 #include "lib/guest/launch.h"
+#include "lib/guest/oom_counter.h"
 #include "lib/guest/output_pipe.h"
 #include "lib/guest/process_tree.h"
 #include "lib/guest/reaper.h"
@@ -50,6 +51,7 @@ struct Workshop {
   LaunchSettings launch;
   OutputBudget budget;
   Reaper reaper;
+  OomCounter oom;
   ReadBuffer read_buffer;
   Time last_activity = Time::min();  // a byte of input or output moved
 
@@ -172,6 +174,7 @@ class Execution : public std::enable_shared_from_this<Execution> {
   pid_t pid_ = 0;
   std::shared_ptr<ProcessTree> tree_;  // none when it could not be started
   bool others_remain_ = false;
+  uint64_t oom_kills_before_ = 0;
   bool paused_ = false;  // the log is full; the program waits
   bool unread_ = false;  // the log was closed over bytes that were still in a pipe
   bool log_finished_ = false;

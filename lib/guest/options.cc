@@ -70,16 +70,15 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
   Take(&*flags, "listen-unix", &options.listen_unix);
   Take(&*flags, "secret-file", &options.secret_file);
   Take(&*flags, "workspace", &options.workspace);
-  for (absl::Status status :
-       {Take(&*flags, "listen-fd", &options.listen_fd),
-        Take(&*flags, "secret-fd", &options.secret_fd),
-        Take(&*flags, "output-budget", &options.output_budget),
-        Take(&*flags, "max-executions", &options.executions.max_executions),
-        Take(&*flags, "max-leftovers", &options.max_leftovers),
-        Take(&*flags, "max-tombstones", &options.executions.max_tombstones),
-        Take(&*flags, "max-processes", &options.max_processes),
-        Take(&*flags, "cgroup-procs-fd", &options.cgroup_procs_fd),
-        Take(&*flags, "oom-events-fd", &options.oom_events_fd)}) {
+  for (absl::Status status : {Take(&*flags, "listen-fd", &options.listen_fd),
+                              Take(&*flags, "secret-fd", &options.secret_fd),
+                              Take(&*flags, "output-budget", &options.output_budget),
+                              Take(&*flags, "max-executions", &options.executions.max_executions),
+                              Take(&*flags, "max-leftovers", &options.max_leftovers),
+                              Take(&*flags, "max-tombstones", &options.executions.max_tombstones),
+                              Take(&*flags, "max-processes", &options.max_processes),
+                              Take(&*flags, "cgroup-procs-fd", &options.cgroup_procs_fd),
+                              Take(&*flags, "oom-events-fd", &options.oom_events_fd)}) {
     if (!status.ok()) return status;
   }
   if (!flags->empty()) {

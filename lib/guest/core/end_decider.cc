@@ -26,6 +26,10 @@ void EndDecider::OnLeaderEnded(Time now, const LeaderStatus& status) {
   if (leader_ended()) return;
   leader_ = status;
   leader_ended_at_ = now;
+  // The kernel kills with the signal that anybody can send: it was the kernel when its count rose
+  // and nobody here sent it.
+  out_of_memory_ = status.oom_kills && !status.code && status.signal == SIGKILL && !killed_ &&
+                   !kill_signal_sent_;
   reading_since_ = now;
   Settle(now);
 }
@@ -160,6 +164,10 @@ void EndDecider::FillReason(agent::v1::Ended* ended) const {
   }
   if (leader_->code) {
     ended->mutable_exited()->set_code(*leader_->code);
+    return;
+  }
+  if (out_of_memory_) {
+    ended->mutable_out_of_memory();
     return;
   }
   ended->mutable_signaled()->set_number(leader_->signal);

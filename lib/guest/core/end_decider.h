@@ -36,6 +36,8 @@ class EndDecider {
     std::optional<int> code;  // unset: it was ended by `signal`
     int signal = 0;
     bool core_dumped = false;
+    // The kernel ended processes of the sandbox for want of memory while this one ran.
+    bool oom_kills = false;
   };
   void OnLeaderEnded(Time now, const LeaderStatus& status);
   // Nothing but the leader's own remains is left of the session: nobody else hears a TERM.
@@ -48,6 +50,9 @@ class EndDecider {
   void OnOutputClosed(Time now);
   // Whether the pipes are empty and being read: only then the children's bound runs.
   void OnReading(Time now, bool reading);
+
+  // A caller's own SIGKILL: the leader's end by it is no lack of memory.
+  void OnKillSignalSent() { kill_signal_sent_ = true; }
 
   struct CancelRequest {
     std::string by;
@@ -98,6 +103,8 @@ class EndDecider {
   std::string cancelled_by_;
   bool terminating_ = false;
   bool killed_ = false;
+  bool kill_signal_sent_ = false;
+  bool out_of_memory_ = false;
   bool session_gone_ = false;
   bool tree_gone_ = false;
   Time give_up_at_ = kNever;

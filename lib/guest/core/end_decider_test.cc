@@ -254,6 +254,52 @@ TEST(EndDecider, KilledSupervisor_EndsWithWhatBecameOfTheProgram) {
 
 // Where a cancel can meet a program that succeeds: each has one end, and which is decided by what
 // the agent knew first.
+EndDecider::LeaderStatus Killed(int signal, bool oom_kills) {
+  return {std::nullopt, signal, false, oom_kills};
+}
+
+agent::v1::Ended::ReasonCase ReasonOf(EndDecider end, const EndDecider::LeaderStatus& status) {
+  end.OnLeaderEnded(kStart, status);
+  end.OnOutputClosed(kStart);
+  end.OnTreeGone(kStart);
+  return end.ended() ? end.ended()->reason_case() : agent::v1::Ended::REASON_NOT_SET;
+}
+
+TEST(EndDecider, T61_KernelKillForWantOfMemory_IsNotJustASignal) {
+  using Ended = agent::v1::Ended;
+  EXPECT_EQ(ReasonOf(Started(), Killed(SIGKILL, true)), Ended::kOutOfMemory);
+  // Somebody's SIGKILL, while no memory was wanting.
+  EXPECT_EQ(ReasonOf(Started(), Killed(SIGKILL, false)), Ended::kSignaled);
+  // Another process of the sandbox was the kernel's victim.
+  EXPECT_EQ(ReasonOf(Started(), Killed(SIGSEGV, true)), Ended::kSignaled);
+  EndDecider::LeaderStatus shell = Exit(137);
+  shell.oom_kills = true;
+  EXPECT_EQ(ReasonOf(Started(), shell), Ended::kExited);
+}
+
+TEST(EndDecider, T61_OurOwnKill_IsNeverCalledOutOfMemory) {
+  using Ended = agent::v1::Ended;
+  EndDecider by_caller = Started();
+  by_caller.OnKillSignalSent();
+  EXPECT_EQ(ReasonOf(by_caller, Killed(SIGKILL, true)), Ended::kSignaled);
+  EndDecider cancelled = Started();
+  cancelled.OnCancel(kStart, {"me", Duration(0), false});
+  EXPECT_EQ(ReasonOf(cancelled, Killed(SIGKILL, true)), Ended::kCancelled);
+  EndDecider timed_out = Started({seconds(1), seconds(0)});
+  timed_out.OnTime(kStart + seconds(1));
+  EXPECT_EQ(ReasonOf(timed_out, Killed(SIGKILL, true)), Ended::kTimedOut);
+}
+
+TEST(EndDecider, T61_OutOfMemory_StaysWhatItWasWhenTheRestIsKilled) {
+  EndDecider end = Started();
+  end.OnLeaderEnded(kStart, Killed(SIGKILL, true));
+  end.OnCancel(kStart, {"me", Duration(0), false});
+  end.OnTreeGone(kStart);
+  end.OnOutputClosed(kStart);
+  ASSERT_TRUE(end.ended());
+  EXPECT_TRUE(end.ended()->has_out_of_memory());
+}
+
 TEST(EndDecider, CancelledButItAlsoSucceeded_AtEveryPoint) {
   const EndDecider::CancelRequest gentle{"me", seconds(2), false};
   const EndDecider::CancelRequest hard{"me", Duration::zero(), false};
