@@ -10,7 +10,7 @@ import tempfile
 
 import pytest
 
-from harness import api, walls
+from harness import api, proc, walls
 
 READ = "attempt(lambda: open(sys.argv[1], 'rb').read(1))"
 
@@ -245,3 +245,21 @@ def test_workspace_starts_empty_after_another_caller(walled):
     assert "left" not in second.shell("ls -A /workspace /tmp /dev/shm")
     assert api.end_of(second.run(["true"]).ended) == "exited"
     second.release()
+
+
+@pytest.mark.skipif(not walls.is_root(), reason="needs root to become another user")
+def test_local_user_reaches_neither_state_nor_agents(walled, jail):
+    """Somebody else on this host, with an account and no rights."""
+    other = walls.become(walls.ORDINARY_UID + 1)
+    key = walled.state_dir / "key"
+    assert walls.outside(READ, str(key)) == ["ok"]
+    assert walls.outside(READ, str(key), prefix=other) == ["EACCES"]
+    agent_socket = next(walled.state_dir.glob("sandboxes/*/agent.sock"))
+    connect = "attempt(socket.socket(socket.AF_UNIX).connect, sys.argv[1])"
+    assert walls.outside(connect, str(agent_socket), prefix=other) == ["EACCES"]
+    for agent in proc.agents(walled.pid):
+        for path in ("environ", "root/workspace"):
+            touch = f"attempt(os.stat if '/' in {path!r} else open, '/proc/{agent}/{path}')"
+            assert walls.outside(touch) == ["ok"]
+            assert walls.outside(touch, prefix=other) == ["EACCES"]
+        assert walls.outside(f"attempt(os.kill, {agent}, 0)", prefix=other) == ["EPERM"]
