@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -33,16 +32,6 @@ absl::Status Errno(const std::string& what) {
   return absl::InternalError(StrCat(what, ": ", std::strerror(errno)));
 }
 
-// More descriptors for us; what was there before is for the programs we start.
-ResourceLimit RaiseOpenFiles() {
-  struct rlimit limit = {};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const ResourceLimit before{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  return before;
-}
-
 }  // namespace
 
 Agent::Agent(boost::asio::io_context& io, AgentOptions options, std::string secret)
@@ -71,11 +60,8 @@ absl::Status Agent::Start() {
   shop_.environment.AdoptFromProcess();
   shop_.launch.workspace = options_.workspace;
   shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
-  shop_.launch.rlimits = {RaiseOpenFiles()};
+  shop_.launch.rlimits = TakeProgramLimits(options_.max_processes);
   shop_.oom.Use(options_.oom_events_fd);
-  if (options_.max_processes != 0) {
-    shop_.launch.rlimits.push_back({RLIMIT_NPROC, options_.max_processes, options_.max_processes});
-  }
   shop_.reaper.SpareExisting();
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
   return Listen();

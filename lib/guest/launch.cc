@@ -1,6 +1,7 @@
 #include "lib/guest/launch.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,6 +75,16 @@ absl::Status ValidateStart(const agent::v1::Start& start) {
   if (HasNul(start.cwd())) return InvalidField("cwd", "holds a NUL byte");
   SANDBROKER_RETURN_IF_ERROR(ValidateNumbers(start));
   return ValidateEnv(start.env(), "env");
+}
+
+std::vector<ResourceLimit> TakeProgramLimits(uint64_t max_processes) {
+  struct rlimit files = {};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  std::vector<ResourceLimit> limits = {{RLIMIT_NOFILE, files.rlim_cur, files.rlim_max}};
+  if (max_processes != 0) limits.push_back({RLIMIT_NPROC, max_processes, max_processes});
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  return limits;
 }
 
 std::optional<LaunchFailure> Launch(const agent::v1::Start& start, const Environment& environment,

@@ -2,6 +2,7 @@
 // Agent thread only.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,10 +19,14 @@ namespace sandbroker::guest {
 // FIELD_INVALID for what no execution may be asked for.
 absl::Status ValidateStart(const agent::v1::Start& start);
 
+// What each program is limited to: the descriptors that the agent had, which raises its own, and
+// processes (0 = as inherited). Once.
+std::vector<ResourceLimit> TakeProgramLimits(uint64_t max_processes);
+
 struct LaunchSettings {
   std::string workspace;
   int cgroup_procs_fd = -1;
-  // For each program: the descriptors that the agent had before it raised its own, and others.
+  // TakeProgramLimits.
   std::vector<ResourceLimit> rlimits;
   SupervisorPool supervisors;
 };

@@ -2,6 +2,8 @@
 they can't be had. With cgroups below the root of the hierarchy, which only root may make."""
 import glob
 import json
+import os
+import pathlib
 import subprocess
 
 import pytest
@@ -143,6 +145,28 @@ def test_command_line_exits_with_the_code_for_out_of_memory(limited):
     done = subprocess.run([program("sandbroker"), "run", "--address", limited.address, "--",
                            *HOG, "200"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 120 and "memory" in done.stderr
+
+
+V1 = pathlib.Path("/sys/fs/cgroup/memory")
+
+
+@needs_cgroups
+@pytest.mark.skipif(not (walls.is_root() and V1.is_dir()),
+                    reason="on version 2 the broker itself would have to be started in it")
+def test_ordinary_user_has_limits_in_a_cgroup_of_its_own():
+    parent = V1 / f"sandbroker-test-of-{os.getpid()}"
+    parent.mkdir()
+    os.chown(parent, walls.ORDINARY_UID, walls.ORDINARY_UID)
+    config = {**LIMITED, "local": {"cgroup": f"/{parent.name}"}}
+    try:
+        server = walls.WalledServer(walls.ORDINARY_UID, config=config)
+        jail = walls.Jail(server.stub())
+        assert jail.run([*HOG, "16"]).stdout == b"held\n"
+        assert api.end_of(jail.run([*HOG, "200"]).ended) == "out_of_memory"
+        server.stop()
+        server.remove()
+    finally:
+        parent.rmdir()  # empty: nothing was left in it
 
 
 BIG = {"memory": "64MiB"}
