@@ -147,6 +147,15 @@ Cgroups PrepareCgroups(const LocalSettings& settings) {
       Unusable(&cgroups, StrCat(where, ": ", std::strerror(error)));
       return cgroups;
     }
+    // Once for trial, so that what would fail for each sandbox fails at the start.
+    TemplateSettings trial;
+    trial.memory_bytes = 1ull << 30;
+    const absl::Status made = MakeSandboxCgroup(cgroups, "trial", trial).status();
+    RemoveSandboxCgroup(cgroups, "trial");
+    if (!made.ok()) {
+      Unusable(&cgroups, std::string(MessageOf(made)));
+      return cgroups;
+    }
   }
   Sweep(settings, cgroups.folder);
   return cgroups;
