@@ -49,6 +49,15 @@ TEST(CommandLine, Program_MayBeNamedLikeASubcommand) {
   EXPECT_EQ(exec.session.program.argv, (Words{"ls", "release"}));
 }
 
+TEST(CommandLine, Doctor_TakesTheServersConfiguration) {
+  const DoctorCommand doctor =
+      Must<DoctorCommand>({"doctor", "--json", "--config", "a.yaml", "--server", "/opt/d"});
+  EXPECT_TRUE(doctor.json);
+  EXPECT_EQ(doctor.config, "a.yaml");
+  EXPECT_EQ(doctor.server, "/opt/d");
+  EXPECT_EQ(Parse({"doctor", "--address", "x"}).exit_code, 2);
+}
+
 TEST(CommandLine, Exec_TakesFlagsBeforeAndAfterTheSandbox) {
   const ExecCommand exec = Must<ExecCommand>({"exec", "--cwd", "/tmp", "sb1_x", "--env", "A=1",
                                               "--env", "B=2", "--no-stdin", "--", "env"});
