@@ -40,6 +40,7 @@ std::string ToText(const std::vector<Protection>& protections,
 
 std::string List(const std::vector<std::string>& texts) {
   std::vector<std::string> quoted;
+  quoted.reserve(texts.size());
   for (const std::string& text : texts) quoted.push_back(obs::QuoteJson(text));
   return StrCat("[", StrJoin(quoted, ","), "]");
 }
@@ -48,6 +49,7 @@ std::string ToJson(const std::vector<Protection>& protections,
                    const std::vector<std::string>& refused, const std::vector<std::string>& warned,
                    bool fit) {
   std::vector<std::string> all;
+  all.reserve(protections.size());
   for (const Protection& one : protections) {
     all.push_back(StrCat("{\"name\":", obs::QuoteJson(one.name),
                          ",\"state\":", obs::QuoteJson(local::StateName(one.state)),

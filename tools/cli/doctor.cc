@@ -29,6 +29,7 @@ int Execute(const DoctorCommand& command) {
   if (command.json) words.emplace_back("--json");
   if (!command.config.empty()) words.insert(words.end(), {"--config", command.config});
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   execvp(server.c_str(), argv.data());

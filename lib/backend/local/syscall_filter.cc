@@ -18,6 +18,12 @@
 namespace sandbroker::local {
 namespace {
 
+// The whole 64 bits of an argument. A masked comparison has the mask first.
+constexpr scmp_arg_cmp Argument(unsigned index, scmp_compare how, uint64_t value,
+                                uint64_t masked = 0) {
+  return {index, how, value, masked};
+}
+
 constexpr uint32_t Refuse(int error) { return SCMP_ACT_ERRNO(static_cast<uint32_t>(error)); }
 
 // Collects rules; the one failure that counts is the earliest.
@@ -83,46 +89,46 @@ class Filter {
 };
 
 void AddClone(Filter& filter) {
-  filter.Add("clone", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_MASKED_EQ, kNamespaceFlags, 0));
+  filter.Add("clone", SCMP_ACT_ALLOW, Argument(0, SCMP_CMP_MASKED_EQ, kNamespaceFlags, 0));
   for (int bit = 0; bit < 32; ++bit) {
     const uint64_t flag = uint64_t{1} << bit;
     if ((kNamespaceFlags & flag) == 0) continue;
-    filter.Add("clone", Refuse(EPERM), SCMP_A0_64(SCMP_CMP_MASKED_EQ, flag, flag));
+    filter.Add("clone", Refuse(EPERM), Argument(0, SCMP_CMP_MASKED_EQ, flag, flag));
   }
 }
 
 void AddSocket(Filter& filter) {
   uint64_t highest = kNetlinkFamily;
   for (const uint64_t family : SocketFamilies()) {
-    filter.Add("socket", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, family));
-    filter.Add("socketpair", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, family));
+    filter.Add("socket", SCMP_ACT_ALLOW, Argument(0, SCMP_CMP_EQ, family));
+    filter.Add("socketpair", SCMP_ACT_ALLOW, Argument(0, SCMP_CMP_EQ, family));
     highest = std::max(highest, family);
   }
-  filter.Add("socket", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, kNetlinkFamily),
-             SCMP_A2_64(SCMP_CMP_EQ, kNetlinkRoute));
-  filter.Add("socket", Refuse(EPROTONOSUPPORT), SCMP_A0_64(SCMP_CMP_EQ, kNetlinkFamily),
-             SCMP_A2_64(SCMP_CMP_NE, kNetlinkRoute));
+  filter.Add("socket", SCMP_ACT_ALLOW, Argument(0, SCMP_CMP_EQ, kNetlinkFamily),
+             Argument(2, SCMP_CMP_EQ, kNetlinkRoute));
+  filter.Add("socket", Refuse(EPROTONOSUPPORT), Argument(0, SCMP_CMP_EQ, kNetlinkFamily),
+             Argument(2, SCMP_CMP_NE, kNetlinkRoute));
   for (uint64_t family = 0; family < highest; ++family) {
     bool allowed = family == kNetlinkFamily;
     for (const uint64_t one : SocketFamilies()) allowed = allowed || one == family;
     if (allowed) continue;
-    filter.Add("socket", Refuse(EAFNOSUPPORT), SCMP_A0_64(SCMP_CMP_EQ, family));
+    filter.Add("socket", Refuse(EAFNOSUPPORT), Argument(0, SCMP_CMP_EQ, family));
   }
-  filter.Add("socket", Refuse(EAFNOSUPPORT), SCMP_A0_64(SCMP_CMP_GT, highest));
+  filter.Add("socket", Refuse(EAFNOSUPPORT), Argument(0, SCMP_CMP_GT, highest));
 }
 
 // The agent has its programs' uid, so the kernel would let them change its limits. What is left to
 // them is RLIMIT_NPROC, with which the agent itself stops those it ends.
 void AddLimits(Filter& filter) {
   constexpr scmp_datum_t kNobody = 0;
-  filter.Add("prlimit64", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, kNobody));
-  filter.Add("prlimit64", SCMP_ACT_ALLOW, SCMP_A2_64(SCMP_CMP_EQ, kNobody));  // only asks
-  filter.Add("prlimit64", SCMP_ACT_ALLOW, SCMP_A1_64(SCMP_CMP_EQ, RLIMIT_NPROC));
+  filter.Add("prlimit64", SCMP_ACT_ALLOW, Argument(0, SCMP_CMP_EQ, kNobody));
+  filter.Add("prlimit64", SCMP_ACT_ALLOW, Argument(2, SCMP_CMP_EQ, kNobody));  // only asks
+  filter.Add("prlimit64", SCMP_ACT_ALLOW, Argument(1, SCMP_CMP_EQ, RLIMIT_NPROC));
 }
 
 void AddPersonality(Filter& filter) {
   for (const uint64_t value : Personalities()) {
-    filter.Add("personality", SCMP_ACT_ALLOW, SCMP_A0_64(SCMP_CMP_EQ, value));
+    filter.Add("personality", SCMP_ACT_ALLOW, Argument(0, SCMP_CMP_EQ, value));
   }
 }
 
