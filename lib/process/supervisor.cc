@@ -32,8 +32,8 @@ SANDBROKER_CHILD_CODE bool TryReap(int pid) {
 // the child has entered, could choose it before exec, and with it all that share its memory.
 SANDBROKER_CHILD_CODE void StartProgram(SupervisorTask* task) {
   const long pid =
-      RawClone(SANDBROKER_CLONE_VM | CLONE_PARENT_SETTID | SIGCHLD, task->program_stack_top,
-               &BecomeProgram, task->plan, &task->board.program);
+      RawClone(SANDBROKER_CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
+               task->program_stack_top, &BecomeProgram, task->plan, &task->board.program);
   if (pid < 0) {
     task->board.failure.error_number = static_cast<int>(-pid);
     task->board.failure.step = "fork";
