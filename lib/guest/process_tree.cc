@@ -7,6 +7,14 @@
 #include <vector>
 
 namespace sandbroker::guest {
+namespace {
+
+std::vector<std::shared_ptr<SupervisorPool::Region>>& KeptForEver() {
+  static auto* const kept = new std::vector<std::shared_ptr<SupervisorPool::Region>>();
+  return *kept;
+}
+
+}  // namespace
 
 ProcessTree::ProcessTree(boost::asio::io_context& io, Reaper* reaper, Supervised supervised,
                          Events events)
@@ -19,8 +27,7 @@ ProcessTree::~ProcessTree() {
   if (!supervisor_lives_) return;
   // Only when the whole agent goes. Its memory is never given back while it may run.
   ::kill(supervised_.supervisor, SIGKILL);
-  static auto* const kept = new std::vector<std::shared_ptr<SupervisorPool::Region>>();
-  kept->push_back(std::move(supervised_.region));
+  KeptForEver().push_back(std::move(supervised_.region));
 }
 
 void ProcessTree::Start() {

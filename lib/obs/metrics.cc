@@ -8,8 +8,10 @@
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
+#include <filesystem>
 #include <map>
 #include <mutex>
+#include <system_error>
 #include <vector>
 
 #include "lib/obs/log.h"
@@ -84,6 +86,15 @@ Labelled<Gauge> PoolGauges(Registry& registry, const char* name, const char* hel
   return {prometheus::BuildGauge().Name(name).Help(help).Register(registry), {"pool"}};
 }
 
+// What can't be counted stays as it was.
+void CountEntries(const char* folder, Gauge& gauge) {
+  std::error_code error;
+  std::filesystem::directory_iterator at(folder, error);
+  double count = 0;
+  for (; !error && at != std::filesystem::directory_iterator(); at.increment(error)) ++count;
+  if (!error) gauge.Set(count);
+}
+
 }  // namespace
 
 struct Metrics::Families {
@@ -117,6 +128,8 @@ struct Metrics::Families {
         open_streams(OneGauge(r, "sandbroker_open_streams", "Exec calls attached now")),
         blocking_jobs(OneGauge(r, "sandbroker_blocking_jobs",
                                "Jobs waiting or running in the blocking pool")),
+        threads(OneGauge(r, "sandbroker_threads", "Threads of this process")),
+        open_fds(OneGauge(r, "sandbroker_open_fds", "File descriptors of this process")),
         log_dropped(OneCounter(r, "sandbroker_log_lines_dropped_total",
                                "Log lines given up because their reader stood still")) {
     prometheus::BuildGauge()
@@ -143,6 +156,8 @@ struct Metrics::Families {
   Labelled<Gauge> pool_waiting;
   Gauge& open_streams;
   Gauge& blocking_jobs;
+  Gauge& threads;
+  Gauge& open_fds;
   Counter& log_dropped;
   std::mutex render_mutex;
 };
@@ -201,6 +216,8 @@ std::string Metrics::Render() const {
     Counter& dropped = families_->log_dropped;
     dropped.Increment(static_cast<double>(DroppedLogLines()) - dropped.Value());
   }
+  CountEntries("/proc/self/task", families_->threads);
+  CountEntries("/proc/self/fd", families_->open_fds);
   return prometheus::TextSerializer().Serialize(registry_->Collect());
 }
 

@@ -46,7 +46,8 @@ class Metrics {
   // sandbroker_blocking_jobs: jobs waiting or running in the blocking pool.
   void SetBlockingJobs(int count);
 
-  // sandbroker_build_info{version} = 1 and sandbroker_log_lines_dropped_total need no call.
+  // sandbroker_build_info{version} = 1, sandbroker_log_lines_dropped_total, sandbroker_threads and
+  // sandbroker_open_fds need no call.
   // A family keeps at most 256 series; further label values are counted under "other", so that
   // nobody can fill the memory with names.
 

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace sandbroker::obs {
 namespace {
@@ -70,6 +71,22 @@ TEST(Metrics, LabelValuesWithoutEnd_AreCountedTogether) {
   EXPECT_THAT(text, HasSubstr("sandbroker_acquires_total{pool=\"other\",result=\"other\"} 744\n"));
   EXPECT_THAT(text, HasSubstr("pool=\"pool255\""));
   EXPECT_THAT(text, Not(HasSubstr("pool=\"pool256\"")));
+}
+
+double ValueOf(const std::string& text, const std::string& name) {
+  const size_t at = text.find("\n" + name + " ");
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size() + 2));
+}
+
+TEST(Metrics, T144_ThreadsAndDescriptors_AreCountedWhenAsked) {
+  const Metrics metrics;
+  EXPECT_GE(ValueOf(metrics.Render(), "sandbroker_threads"), 1);
+  const double before = ValueOf(metrics.Render(), "sandbroker_open_fds");
+  EXPECT_GE(before, 3);
+  const int extra = ::dup(0);
+  EXPECT_EQ(ValueOf(metrics.Render(), "sandbroker_open_fds"), before + 1);
+  ::close(extra);
+  EXPECT_EQ(ValueOf(metrics.Render(), "sandbroker_open_fds"), before);
 }
 
 TEST(Metrics, LabelValue_IsEscaped) {

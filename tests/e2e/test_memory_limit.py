@@ -98,6 +98,18 @@ def test_memory_fill_leaves_agent_and_neighbours_alone(limited, jail):
 
 
 @needs_cgroups
+def test_starts_in_a_full_sandbox_never_cost_the_agent(limited, jail):
+    """Before exec the child is in the full cgroup and shares the agent's memory, and files on a
+    tmpfs can't be reclaimed, so the kernel looks for a victim among those that just start."""
+    fill = "for n in 1 2 3 4; do head -c 100000000 /dev/zero >/tmp/fill$n; done; exit 0"
+    jail.run(fill)
+    agents = set(proc.agents(limited.pid))
+    ends = {api.end_of(jail.run(["true"]).ended) for _ in range(200)}
+    assert ends <= {"exited", "out_of_memory", "signaled", "start_failed"}, ends
+    assert agents <= set(proc.agents(limited.pid))
+
+
+@needs_cgroups
 def test_all_programs_of_a_sandbox_share_the_limit(jail):
     one = api.Exec(jail.stub, jail.id, [*HOG, "40", "stay"])
     one.wait_output(b"held")
