@@ -73,6 +73,8 @@ absl::Status Agent::Start() {
   shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
   shop_.launch.open_files = RaiseOpenFiles();
   shop_.reaper.OnOrphans([this] { OnOrphans(); });
+  // A broker that dies before it has said anything leaves no agent behind.
+  if (options_.backstop_ms != 0) SetBackstop(std::chrono::milliseconds(options_.backstop_ms));
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
   return Listen();
 }
@@ -255,6 +257,11 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::FindOrStart(const agent::v1::S
 
 absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable::StartKey& key,
                                                            const agent::v1::Start& start) {
+  // Who has read output of it wants to go on, never to begin.
+  if (start.reader().offset() != 0) {
+    return MakeError(Reason::kOffsetBeyondEnd,
+                     "the start names an offset, and no such execution is known");
+  }
   const auto on_changed = [this](Execution& execution) { OnExecutionChanged(execution); };
   auto created = Execution::Create(&shop_, start, on_changed);
   while (!created.ok() && DropOne(Need::kUrgent))

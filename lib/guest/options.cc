@@ -64,7 +64,8 @@ std::string AgentUsage() {
   return "usage: sandbroker-agent (--listen-fd N | --listen-unix PATH)\n"
          "                        (--secret-fd N | --secret-file PATH)\n"
          "                        [--workspace DIR] [--output-budget BYTES]\n"
-         "                        [--max-executions N] [--max-tombstones N]\n";
+         "                        [--max-executions N] [--max-tombstones N]\n"
+         "                        [--backstop-ms N] [--sandbox NAME]\n";
 }
 
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv) {
@@ -74,11 +75,13 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
   Take(&*flags, "listen-unix", &options.listen_unix);
   Take(&*flags, "secret-file", &options.secret_file);
   Take(&*flags, "workspace", &options.workspace);
+  Take(&*flags, "sandbox", &options.sandbox);
   for (absl::Status status :
        {Take(&*flags, "listen-fd", &options.listen_fd),
         Take(&*flags, "secret-fd", &options.secret_fd),
         Take(&*flags, "output-budget", &options.output_budget),
         Take(&*flags, "max-executions", &options.executions.max_executions),
+        Take(&*flags, "backstop-ms", &options.backstop_ms),
         Take(&*flags, "max-tombstones", &options.executions.max_tombstones)}) {
     if (!status.ok()) return status;
   }

@@ -24,6 +24,11 @@ struct AgentOptions {
   // cgroup.procs that executions enter; -1 = they stay where the agent is.
   int cgroup_procs_fd = -1;
 
+  // Which sandbox this is: only to be seen in the command line, by a broker that looks for it.
+  std::string sandbox;
+  // Ends itself after this unless a broker has said otherwise by then; 0 = never.
+  uint64_t backstop_ms = 0;
+
   uint64_t output_budget = 256 * 1024 * 1024;
   ExecutionTable::Limits executions;
   // A connection that has not shown the secret by then is closed.

@@ -66,6 +66,39 @@ TEST(Lease, Decide_LooksBeforeItTakesBack) {
   EXPECT_EQ(lease.Decide(lease.backstop(), Look::kUnreachable), Lease::Verdict::kTakeBack);
 }
 
+Lease Restored(WallTime until, bool outage_ttl = false) {
+  return Lease({minutes(9), hours(24), true}, {}, kStart, until, outage_ttl);
+}
+
+TEST(Lease, Outage_GivesOneTtlOnceUntilRealActivity) {
+  const WallTime back = kStart + hours(2);
+  Lease lease = Restored(kStart + minutes(12));
+  const auto until = lease.AfterOutage(back);
+  ASSERT_TRUE(until);
+  EXPECT_EQ(*until, back + minutes(9));
+  lease.WrittenAfterOutage(*until);
+  // Nobody came, and the broker died again: no second one.
+  Lease again = Restored(*until, lease.outage_ttl());
+  EXPECT_FALSE(again.AfterOutage(back + hours(1)));
+  EXPECT_EQ(again.Decide(back + hours(1), Look::kIdle), Lease::Verdict::kTakeBack);
+  // Somebody came: it is written although a whole ttl is left, and clears the mark.
+  const auto active = lease.Activity(back);
+  ASSERT_TRUE(active);
+  lease.Written(*active);
+  EXPECT_FALSE(lease.outage_ttl());
+  EXPECT_FALSE(lease.Activity(back));
+  EXPECT_TRUE(Restored(*active).AfterOutage(back + hours(1)));
+}
+
+TEST(Lease, Outage_LeavesALeaseThatHoldsAndNeverPassesTheHardEnd) {
+  EXPECT_FALSE(Restored(kStart + minutes(12)).AfterOutage(kStart + minutes(11)));
+  const Lease late = Restored(kStart + hours(23));
+  EXPECT_EQ(late.AfterOutage(kStart + hours(24) - minutes(1)), late.hard_end());
+  EXPECT_FALSE(late.AfterOutage(kStart + hours(24)));
+  // A record that says more than can be true is cut.
+  EXPECT_EQ(Restored(kStart + hours(100)).until(), kStart + hours(24));
+}
+
 TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
   std::mt19937 random(7);
   for (int run = 0; run < 200; ++run) {
