@@ -108,6 +108,7 @@ void Broker::Gone(const std::string& uid, Reason reason, const std::string& caus
 }
 
 void Broker::OnLeaseOver(const std::string& uid) {
+  SANDBROKER_FAIL_POINT("lease.over");
   obs::Log(obs::Level::kInfo, "lease ended, taking the sandbox back", {{"sandbox", uid}});
   // Named, not a temporary: the lambda's captures must outlive the coroutine.
   const auto task = [](Broker* broker, std::string id) -> Task<void> {

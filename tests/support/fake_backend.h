@@ -44,6 +44,7 @@ class FakeBackend final : public broker::Backend {
   size_t waiting() const;
   size_t acquired() const { return made_; }
   size_t released() const { return released_; }
+  size_t releasing() const { return releasing_.size(); }
   size_t live() const { return links_.size(); }
   // Null when it is gone.
   std::shared_ptr<FakeAgentLink> link(const std::string& uid) const;

@@ -46,10 +46,16 @@ def agents(pid):
             if stat["state"] != "Z" and _program(child).endswith("sandbroker-agent")]
 
 
+def running(program):
+    """Processes that run this very file."""
+    return [pid for pid, stat in _all().items()
+            if stat["state"] not in "ZX" and _program(pid) == str(program)]
+
+
 def _program(pid):
     try:
         return os.readlink(f"/proc/{pid}/exe")
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:  # gone, or not for us to see
         return ""
 
 
