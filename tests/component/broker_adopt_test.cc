@@ -137,6 +137,7 @@ TEST_F(BrokerAdopt, StartThatFindsAThinLease_WritesBeforeItRuns) {
   backend_.hold_remembering = true;
   RecordingObserver observer;
   Start(handle, &observer);
+  scheduler_.RunPosted();
   EXPECT_TRUE(backend_.only_link()->streams().empty());
   backend_.FinishRemembering();
   scheduler_.RunPosted();

@@ -62,6 +62,7 @@ Pool::Pool(PoolParts parts, PoolSettings settings)
       settings_(std::move(settings)),
       template_(parts.settings.templates.at(settings_.template_name)),
       made_(MadeOf(parts.settings, template_)),
+      host_(HostName()),
       queue_({settings_.warm, settings_.limit, settings_.max_waiting, settings_.max_starting}) {}
 
 broker::PoolCounts Pool::Counts() const {
@@ -169,7 +170,7 @@ void Pool::OnReady(const std::string& uid) {
   SANDBROKER_FAIL_POINT("launch.ready");
   member.start_time = parts_.loop.Now() - member.begun;
   member.record.phase = broker::RecordPhase::kWarm;
-  member.record.host = HostName();
+  member.record.host = host_;
   member.record.boot_id = member.sandbox->boot_id();
   member.record.agent = member.sandbox->agent();
   last_error_.clear();
@@ -212,7 +213,9 @@ Task<absl::Status> Pool::Remember(std::string uid, broker::Claim claim) {
   SandboxRecord& record = it->second.record;
   record.phase = broker::RecordPhase::kClaimed;
   record.claim = std::move(claim);
-  co_return co_await parts_.records.Write(record);
+  const absl::Status status = co_await parts_.records.Write(record);
+  Refill();
+  co_return status;
 }
 
 void Pool::OnGone(const std::string& uid, const std::string& cause) {
@@ -260,8 +263,9 @@ Task<absl::StatusOr<Binding>> Pool::Acquire(broker::AcquireSpec spec, CancelToke
   const Time deadline = SaturatingAdd(arrived, spec.wait_bound);
   switch (queue_.Arrive(spec.fallback, deadline, Counts(), &ticket)) {
     case AcquireQueue::Admission::kTake: {
+      // Its place is filled once the claim is written (Remember): starting another one takes
+      // processor time that this caller would wait for.
       const std::string uid = NextReady();
-      Refill();
       co_return Bind(uid, arrived);
     }
     case AcquireQueue::Admission::kDry:

@@ -123,6 +123,7 @@ class Pool {
   const PoolSettings settings_;
   const TemplateSettings& template_;
   const std::string made_;
+  const std::string host_;
   broker::AcquireQueue queue_;
   broker::BackendObserver* observer_ = nullptr;
   std::map<std::string, Member> members_;  // by sandbox uid
