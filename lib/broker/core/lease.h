@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "lib/base/clock.h"
@@ -21,6 +22,12 @@ struct LeaseSettings {
 
 // What was seen when a lease was looked at after its end.
 enum class Look { kBusy, kIdle, kUnreachable };
+
+// What an agent says of itself when it is looked at.
+struct AgentSays {
+  uint64_t running = 0;   // executions
+  uint64_t attached = 0;  // streams of any broker
+};
 
 class Lease {
  public:
@@ -91,6 +98,18 @@ class Lease {
       if (at > now) return at;
     }
     return WallTime::max();
+  }
+
+  // A sandbox that can't live this much longer, whatever its caller does, is not handed out.
+  bool Leaves(Duration least, WallTime now) const { return hard_end() - now >= least; }
+
+  // An open stream, of this broker or another, is activity; a program that nobody is attached to
+  // is it only when the caller wished so. `agent` empty: it could not be asked.
+  Look See(bool open_streams, const std::optional<AgentSays>& agent) const {
+    if (open_streams) return Look::kBusy;
+    if (!agent) return Look::kUnreachable;
+    const bool running = spec_.keep_while_running && agent->running > 0;
+    return running || agent->attached > 0 ? Look::kBusy : Look::kIdle;
   }
 
   enum class Verdict { kNotYet, kRenew, kWaitForBackstop, kTakeBack };
