@@ -66,7 +66,8 @@ void AcquireOnce::OnSandbox(const std::string& uid, const std::string& fresh) {
   Go(Phase::kBinding, Step::kSwap);
 }
 
-void AcquireOnce::OnNoSandbox(const std::string& fresh) {
+void AcquireOnce::OnFailed(const std::string& uid, const std::string& fresh) {
+  own_ = uid;
   Change(Receipt::State::kOpen, "", fresh);
   Go(Phase::kOpening, Step::kSwap);
 }
@@ -82,6 +83,8 @@ void AcquireOnce::OnWrote(Wrote wrote) {
       if (yes) return Go(Phase::kBinding, Step::kAnswer);
       return Go(Phase::kSettling, Step::kRead);
     case Phase::kOpening:
+      // Lost: whoever took the receipt over may have taken the sandbox along.
+      if (yes && !own_.empty()) return Go(Phase::kOpening, Step::kDestroy);
       return Fail(Failure::kNoSandbox);
     case Phase::kGivingUp:
       // Won: the late write of the binding can't land any more.
@@ -103,14 +106,22 @@ void AcquireOnce::Settle(const std::optional<Receipt>& found, const std::string&
     Change(Receipt::State::kOpen, "", fresh);
     return Go(Phase::kGivingUp, Step::kSwap);
   }
-  // Taken over: the record can't come to name the own sandbox any more.
-  if (bound) uid_ = found->uid;
-  Go(Phase::kSettling, Step::kDestroy);
+  if (bound || (found && found->state == Receipt::State::kEnded)) {
+    // For ever another's.
+    if (bound) uid_ = found->uid;
+    return Go(Phase::kSettling, Step::kDestroy);
+  }
+  // Taken over, and not bound yet: the other may have put its token on this sandbox, or may be
+  // about to. What it leaves is its lease's.
+  Fail(Failure::kLost);
 }
 
 void AcquireOnce::OnDestroyed() {
-  if (uid_.empty()) return Fail(Failure::kLost);
-  step_ = Step::kRepeat;
+  if (!uid_.empty()) {
+    step_ = Step::kRepeat;
+    return;
+  }
+  Fail(phase_ == Phase::kOpening ? Failure::kNoSandbox : Failure::kLost);
 }
 
 }  // namespace sandbroker::broker

@@ -21,8 +21,8 @@ class AcquireOnce {
     kWait,     // until it may have changed: OnWoken
     kCreate,   // record(), if there is none: OnWrote
     kSwap,     // expected() by record(), compare-and-set: OnWrote
-    kAdopt,    // put token() on what an earlier try has claimed: OnSandbox, OnNoSandbox or OnNothing
-    kAcquire,  // a sandbox, with token() on it: OnSandbox or OnNoSandbox
+    kAdopt,    // put token() on what an earlier try has claimed: OnSandbox, OnFailed or OnNothing
+    kAcquire,  // a sandbox, with token() on it: OnSandbox or OnFailed
     kDestroy,  // own(), which no record can name, if token() is still on it: OnDestroyed
     kAnswer,   // with the own sandbox
     kRepeat,   // answer with the sandbox uid()
@@ -61,7 +61,8 @@ class AcquireOnce {
   void OnWoken() { step_ = Step::kRead; }
   void OnWrote(Wrote wrote);
   void OnSandbox(const std::string& uid, const std::string& fresh);
-  void OnNoSandbox(const std::string& fresh);
+  // There is no sandbox, or `uid` was taken and can't be handed out; it is not destroyed yet.
+  void OnFailed(const std::string& uid, const std::string& fresh);
   // There is nothing to adopt.
   void OnNothing() { step_ = Step::kAcquire; }
   void OnDestroyed();

@@ -90,11 +90,30 @@ TEST_F(AcquireOnceTest, NoSandbox_OpensTheReceiptAndFailsHoweverThatWent) {
     AcquireOnce call(kBody, "me", seconds(60));
     call.OnRead(std::nullopt, kNow, false, "t1");
     call.OnWrote(Wrote::kYes);
-    call.OnNoSandbox("t2");
+    call.OnFailed("", "t2");
     EXPECT_EQ(call.step(), Step::kSwap);
     EXPECT_EQ(call.expected(), "t1");
     EXPECT_EQ(call.record().state, Receipt::State::kOpen);
     call.OnWrote(wrote);
+    EXPECT_EQ(call.step(), Step::kFail);
+    EXPECT_EQ(call.failure(), Failure::kNoSandbox);
+  }
+}
+
+TEST_F(AcquireOnceTest, SandboxThatCannotBeUsed_IsDestroyedOnlyOnceTheReceiptIsOpen) {
+  for (const Wrote wrote : {Wrote::kYes, Wrote::kNo, Wrote::kUnknown}) {
+    AcquireOnce call(kBody, "me", seconds(60));
+    call.OnRead(std::nullopt, kNow, false, "t1");
+    call.OnWrote(Wrote::kYes);
+    call.OnFailed("mine", "t2");
+    EXPECT_EQ(call.step(), Step::kSwap);
+    call.OnWrote(wrote);
+    if (wrote == Wrote::kYes) {
+      EXPECT_EQ(call.step(), Step::kDestroy);
+      EXPECT_EQ(call.own(), "mine");
+      EXPECT_EQ(call.token(), "t1");
+      call.OnDestroyed();
+    }
     EXPECT_EQ(call.step(), Step::kFail);
     EXPECT_EQ(call.failure(), Failure::kNoSandbox);
   }
@@ -171,12 +190,12 @@ TEST_F(AcquireOnceTest, UnreadableRecord_NeverCostsASandboxThatItMayName) {
   EXPECT_EQ(call_.failure(), Failure::kLost);
 }
 
-TEST_F(AcquireOnceTest, TakenOverAndStillPending_GivesItsOwnBack) {
+// The other may have put its token on this very sandbox.
+TEST_F(AcquireOnceTest, TakenOverAndNotBoundYet_KeepsItsHandsOff) {
   TakeAndGetSandbox();
   call_.OnWrote(Wrote::kNo);
   Read(Record(Receipt::State::kPending, "theirs"));
-  EXPECT_EQ(call_.step(), Step::kDestroy);
-  call_.OnDestroyed();
+  EXPECT_EQ(call_.step(), Step::kFail);
   EXPECT_EQ(call_.failure(), Failure::kLost);
 }
 
