@@ -26,8 +26,9 @@ Task<absl::StatusOr<Acquired>> Broker::Acquire(Principal who, AcquireSpec spec,
   if (draining_) co_return Draining();
   const Time begin = scheduler_.Now();
   // Not `?:` over two co_await: GCC 12 destroys the temporaries of such an expression twice.
-  Task<absl::StatusOr<Acquired>> task =
-      spec.request_id.empty() ? AcquireNew(who, spec, {}, cancel) : AcquireOnce(who, spec, cancel);
+  Task<absl::StatusOr<Acquired>> task = spec.request_id.empty()
+                                            ? AcquirePlain(who, spec, cancel)
+                                            : AcquireWithReceipt(who, spec, cancel);
   absl::StatusOr<Acquired> result = co_await std::move(task);
   if (result.ok()) result->timing.total = scheduler_.Now() - begin;
   CountAcquire(spec, result);
@@ -51,11 +52,29 @@ void Broker::CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired
   metrics_.ObserveAcquire(source, std::chrono::duration<double>(result->timing.total).count());
 }
 
+Task<absl::StatusOr<Acquired>> Broker::AcquirePlain(Principal who, AcquireSpec spec,
+                                                    CancelToken cancel) {
+  std::string uid;
+  absl::StatusOr<Acquired> acquired = co_await AcquireNew(who, spec, {}, cancel, &uid);
+  if (!acquired.ok() && !uid.empty()) {
+    // Nobody was told of it, so it can be taken back without breaking a promise.
+    const std::string cause = CauseOfFailure(acquired.status());
+    co_await Destroy(uid, Reason::kSandboxGone, cause);
+  }
+  co_return acquired;
+}
+
+std::string Broker::CauseOfFailure(const absl::Status& status) {
+  return ReasonOf(status) == Reason::kCancelled ? "caller_left" : "start_failed";
+}
+
 Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spec,
-                                                  ReceiptMark receipt, CancelToken cancel) {
+                                                  ReceiptMark receipt, CancelToken cancel,
+                                                  std::string* uid) {
   absl::StatusOr<Binding> binding = co_await backend_.Acquire(spec, cancel);
   if (!binding.ok()) co_return binding.status();
   SANDBROKER_FAIL_POINT("acquire.sandbox_taken");
+  *uid = binding->uid;
   const Claim claim{who.tenant, spec.labels, spec.lease, {}, {}, false, receipt.key, receipt.token};
   sandboxes_[binding->uid] =
       MakeSandbox(binding->uid, spec.pool, claim,
@@ -69,30 +88,20 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spe
 Task<absl::StatusOr<Acquired>> Broker::HandOut(AcquireSpec spec, Binding binding,
                                                CancelToken cancel) {
   const std::string uid = binding.uid;
-  const std::string start_failed = "start_failed";
   const Time bound_from = scheduler_.Now();
   SANDBROKER_FAIL_POINT("acquire.before_record");
   absl::Status status = co_await sandboxes_.at(uid)->Establish();
   SANDBROKER_FAIL_POINT("acquire.recorded");
-  if (!status.ok() && ReasonOf(status) != Reason::kSandboxGone) {
-    co_await Destroy(uid, Reason::kSandboxGone, start_failed);
-    co_return status;
-  }
-  if (!spec.env.empty()) {
+  if (!status.ok() && ReasonOf(status) != Reason::kSandboxGone) co_return status;
+  if (status.ok() && !spec.env.empty()) {
     status = co_await BindEnvironment(binding.link, spec.env);
     SANDBROKER_FAIL_POINT("acquire.env_bound");
     if (!status.ok()) {
-      co_await Destroy(uid, Reason::kSandboxGone, start_failed);
       co_return MakeError(Reason::kAgentUnreachable,
                           StrCat("env could not be bound: ", MessageOf(status)));
     }
   }
-  // Nobody was told of it yet, so it can be taken back without breaking a promise.
-  if (cancel.cancelled()) {
-    const std::string caller_left = "caller_left";
-    co_await Destroy(uid, Reason::kSandboxGone, caller_left);
-    co_return CallerLeft();
-  }
+  if (cancel.cancelled()) co_return CallerLeft();
   const auto it = sandboxes_.find(uid);
   if (it == sandboxes_.end()) {
     co_return MakeError(Reason::kAgentUnreachable, "the sandbox ended while it was handed out");

@@ -138,24 +138,34 @@ class Broker final : public BackendObserver {
     std::string key;
     std::string token;
   };
+  // On a failure *uid, if set, was taken and is not destroyed.
   Task<absl::StatusOr<Acquired>> AcquireNew(Principal who, AcquireSpec spec, ReceiptMark receipt,
-                                            CancelToken cancel);
+                                            CancelToken cancel, std::string* uid);
+  Task<absl::StatusOr<Acquired>> AcquirePlain(Principal who, AcquireSpec spec, CancelToken cancel);
   Task<absl::StatusOr<Acquired>> HandOut(AcquireSpec spec, Binding binding, CancelToken cancel);
+  // Cause of a release, for the metric.
+  static std::string CauseOfFailure(const absl::Status& status);
   Task<absl::Status> BindEnvironment(std::shared_ptr<AgentLink> link, std::vector<EnvVar> env);
   void CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired>& result);
 
   // receipts.cc
-  Task<absl::StatusOr<Acquired>> AcquireOnce(Principal who, AcquireSpec spec, CancelToken cancel);
-  Task<absl::StatusOr<Acquired>> BindReceipt(Principal who, AcquireSpec spec, std::string key,
-                                             Receipt mine, bool taken_over, CancelToken cancel);
-  Task<absl::StatusOr<Acquired>> ReceiptLost(Principal who, std::string key, std::string uid,
-                                             std::string token, Acquired acquired);
+  struct ReceiptCall;
+  Task<absl::StatusOr<Acquired>> AcquireWithReceipt(Principal who, AcquireSpec spec,
+                                                    CancelToken cancel);
+  absl::Status FailureOf(const ReceiptCall& call) const;
+  Task<void> ReadReceipt(ReceiptCall* call);
+  Task<void> WriteReceipt(ReceiptCall* call);
+  Task<void> AdoptForReceipt(ReceiptCall* call);
+  Task<void> AcquireForReceipt(ReceiptCall* call);
+  Task<void> DestroyOwn(ReceiptCall* call);
   Task<absl::StatusOr<Acquired>> TakeOver(std::string uid, AcquireSpec spec, std::string token,
                                           CancelToken cancel);
   std::string FindByReceipt(const Principal& who, const std::string& key) const;
   Task<absl::StatusOr<Acquired>> Repeated(Principal who, std::string uid);
   Task<bool> WaitForReceipt(std::string key, Time deadline, CancelToken cancel);
   void WakeReceipt(const std::string& key);
+
+  // receipt_sweep.cc
   Task<void> SweepReceipts();
   Task<absl::Status> SweepReceipt(std::string key);
 

@@ -1,5 +1,5 @@
 // Acquire with a receipt: once for ever, also across the broker's death. The steps are those of
-// docs/protocols.md B. And the sweep of receipts that nobody can ask for any more.
+// docs/protocols.md B, and lib/broker/core/acquire_once.h names them.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 #include "lib/broker/broker.h"
+#include "lib/broker/core/acquire_once.h"
 #include "lib/broker/sandbox.h"
-#include "lib/obs/log.h"
 
 namespace sandbroker::broker {
 namespace {
@@ -24,111 +24,155 @@ absl::Status ReceiptGone() {
 
 }  // namespace
 
-Task<absl::StatusOr<Acquired>> Broker::AcquireOnce(Principal who, AcquireSpec spec,
-                                                   CancelToken cancel) {
-  const std::string key = ReceiptKey(who, spec.request_id);
-  const std::string hash = RequestHash(spec);
+// One call, as the machine walks it. Lives in the coroutine's frame.
+struct Broker::ReceiptCall {
+  Principal who;
+  AcquireSpec spec;
+  CancelToken cancel;
+  std::string key;
+  Time give_up;
+  AcquireOnce machine;
+  absl::StatusOr<Acquired> acquired = absl::UnknownError("nothing was acquired");
+  absl::Status store_error = {};
+};
+
+Task<absl::StatusOr<Acquired>> Broker::AcquireWithReceipt(Principal who, AcquireSpec spec,
+                                                          CancelToken cancel) {
+  AcquireOnce machine(RequestHash(spec), settings_.replica_id,
+                      spec.wait_bound + std::chrono::minutes(2));
   const Time give_up = SaturatingAdd(scheduler_.Now(), spec.wait_bound + std::chrono::seconds(5));
+  std::string key = ReceiptKey(who, spec.request_id);
+  ReceiptCall call{std::move(who), std::move(spec), std::move(cancel),
+                   std::move(key), give_up,         std::move(machine)};
   while (true) {
-    const auto found = co_await receipts_.Read(key);
-    if (!found.ok()) co_return found.status();
-    const WallTime now = scheduler_.WallNow();
-    const bool dead = *found && receipts_.OwnerIsDead((*found)->owner);
-    Receipt mine{Receipt::State::kPending,
-                 hash,
-                 NewId(),
-                 settings_.replica_id,
-                 now + spec.wait_bound + std::chrono::minutes(2),
-                 ""};
-    absl::StatusOr<bool> won = false;
-    switch (Meet(*found, hash, now, dead)) {
-      case Meeting::kReused:
-        co_return MakeError(Reason::kRequestIdReused,
-                            "request_id was used before with another request");
-      case Meeting::kGone:
-        co_return MakeError(Reason::kSandboxGone, "the sandbox of this request_id is gone");
-      case Meeting::kRepeat: {
-        absl::StatusOr<Acquired> repeated = co_await Repeated(who, (*found)->uid);
+    switch (call.machine.step()) {
+      case AcquireOnce::Step::kRead:
+        if (call.machine.meeting() && scheduler_.Now() >= call.give_up) {
+          co_return MakeError(Reason::kNotReady, "the receipt of this request_id keeps changing");
+        }
+        co_await ReadReceipt(&call);
+        break;
+      case AcquireOnce::Step::kWait: {
+        const bool woken = co_await WaitForReceipt(call.key, call.give_up, call.cancel);
+        if (call.cancel.cancelled()) co_return CallerLeft();
+        if (!woken) {
+          co_return MakeError(Reason::kNotReady,
+                              "another call with this request_id is still at it");
+        }
+        call.machine.OnWoken();
+        break;
+      }
+      case AcquireOnce::Step::kCreate:
+      case AcquireOnce::Step::kSwap:
+        co_await WriteReceipt(&call);
+        break;
+      case AcquireOnce::Step::kAdopt:
+        co_await AdoptForReceipt(&call);
+        break;
+      case AcquireOnce::Step::kAcquire:
+        co_await AcquireForReceipt(&call);
+        break;
+      case AcquireOnce::Step::kDestroy:
+        co_await DestroyOwn(&call);
+        break;
+      case AcquireOnce::Step::kAnswer:
+        co_return call.acquired;
+      case AcquireOnce::Step::kRepeat: {
+        absl::StatusOr<Acquired> repeated = co_await Repeated(call.who, call.machine.uid());
         co_return repeated;
       }
-      case Meeting::kWait: {
-        const bool woken = co_await WaitForReceipt(key, give_up, cancel);
-        if (woken) continue;
-        co_return cancel.cancelled()
-            ? CallerLeft()
-            : MakeError(Reason::kNotReady, "another call with this request_id is still at it");
-      }
-      case Meeting::kCreate:
-        won = co_await receipts_.Create(key, mine);
-        break;
-      case Meeting::kTake:
-        won = co_await receipts_.CompareAndSet(key, (*found)->token, mine);
-        break;
-    }
-    if (!won.ok()) co_return won.status();
-    if (*won) {
-      SANDBROKER_FAIL_POINT("acquire.receipt_created");
-      absl::StatusOr<Acquired> result =
-          co_await BindReceipt(who, spec, key, mine, found->has_value(), cancel);
-      co_return result;
-    }
-    if (scheduler_.Now() >= give_up) {
-      co_return MakeError(Reason::kNotReady, "the receipt of this request_id keeps changing");
+      case AcquireOnce::Step::kFail:
+        co_return FailureOf(call);
     }
   }
 }
 
-// The receipt is ours and pending: get a sandbox and write it down, or open the receipt again.
-Task<absl::StatusOr<Acquired>> Broker::BindReceipt(Principal who, AcquireSpec spec, std::string key,
-                                                   Receipt mine, bool taken_over,
-                                                   CancelToken cancel) {
-  // Of a receipt that had an owner before: what that one claimed is used, not left to its lease.
-  std::string left;
-  if (taken_over) left = FindByReceipt(who, key);
-  Task<absl::StatusOr<Acquired>> task =
-      left.empty() ? AcquireNew(who, spec, ReceiptMark{key, mine.token}, cancel)
-                   : TakeOver(left, spec, mine.token, cancel);
-  absl::StatusOr<Acquired> acquired = co_await std::move(task);
-  Receipt next = mine;
-  next.token = NewId();
-  if (!acquired.ok()) {
-    next.state = Receipt::State::kOpen;
-    const auto opened = co_await receipts_.CompareAndSet(key, mine.token, next);
-    WakeReceipt(key);
-    if (!opened.ok()) co_return opened.status();
-    co_return acquired.status();
+absl::Status Broker::FailureOf(const ReceiptCall& call) const {
+  switch (call.machine.failure()) {
+    case AcquireOnce::Failure::kReused:
+      return MakeError(Reason::kRequestIdReused, "request_id was used before with another request");
+    case AcquireOnce::Failure::kGone:
+      return ReceiptGone();
+    case AcquireOnce::Failure::kStore:
+      return call.store_error;
+    case AcquireOnce::Failure::kNoSandbox:
+      return call.acquired.status();
+    case AcquireOnce::Failure::kLost:
+    case AcquireOnce::Failure::kNone:
+      break;
   }
-  const auto handle = DecodeHandle(acquired->sandbox.handle, settings_.handle_key);
-  next.state = Receipt::State::kBound;
-  next.uid = handle.ok() ? handle->uid : "";
-  SANDBROKER_FAIL_POINT("acquire.before_bind");
-  const auto bound = co_await receipts_.CompareAndSet(key, mine.token, next);
-  SANDBROKER_FAIL_POINT("acquire.bound");
-  WakeReceipt(key);
-  if (bound.ok() && *bound) co_return acquired;
-  absl::StatusOr<Acquired> outcome =
-      co_await ReceiptLost(who, key, next.uid, mine.token, *acquired);
-  co_return outcome;
+  return MakeError(Reason::kNotReady, "the receipt could not be written; repeat the request");
 }
 
-// Refused or unknown: only what the record says now counts.
-Task<absl::StatusOr<Acquired>> Broker::ReceiptLost(Principal who, std::string key, std::string uid,
-                                                   std::string token, Acquired acquired) {
-  const auto now = co_await receipts_.Read(key);
-  const bool bound = now.ok() && *now && (*now)->state == Receipt::State::kBound;
-  if (bound && (*now)->uid == uid) co_return acquired;
-  // Named by no record, or by another's: one's own is taken back. One that another try has
-  // re-stamped meanwhile is not one's own.
+Task<void> Broker::ReadReceipt(ReceiptCall* call) {
+  const auto found = co_await receipts_.Read(call->key);
+  if (!found.ok()) {
+    call->store_error = found.status();
+    call->machine.OnUnreadable();
+    co_return;
+  }
+  const bool dead = *found && receipts_.OwnerIsDead((*found)->owner);
+  call->machine.OnRead(*found, scheduler_.WallNow(), dead, NewId());
+}
+
+Task<void> Broker::WriteReceipt(ReceiptCall* call) {
+  AcquireOnce& machine = call->machine;
+  const bool binds = machine.phase() == AcquireOnce::Phase::kBinding;
+  if (binds) SANDBROKER_FAIL_POINT("acquire.before_bind");
+  Task<absl::StatusOr<bool>> task =
+      machine.step() == AcquireOnce::Step::kCreate
+          ? receipts_.Create(call->key, machine.record())
+          : receipts_.CompareAndSet(call->key, machine.expected(), machine.record());
+  const absl::StatusOr<bool> done = co_await std::move(task);
+  if (binds) SANDBROKER_FAIL_POINT("acquire.bound");
+  if (!done.ok()) call->store_error = done.status();
+  const bool holds = machine.phase() == AcquireOnce::Phase::kTaking && done.ok() && *done;
+  machine.OnWrote(!done.ok() ? AcquireOnce::Wrote::kUnknown
+                  : *done    ? AcquireOnce::Wrote::kYes
+                             : AcquireOnce::Wrote::kNo);
+  if (holds) {
+    SANDBROKER_FAIL_POINT("acquire.receipt_created");
+  } else {
+    WakeReceipt(call->key);
+  }
+}
+
+// What a try whose broker died, or that hangs beyond its deadline, has claimed becomes this try's.
+Task<void> Broker::AdoptForReceipt(ReceiptCall* call) {
+  const std::string uid = FindByReceipt(call->who, call->key);
+  if (uid.empty()) {
+    call->machine.OnNothing();
+    co_return;
+  }
+  call->acquired = co_await TakeOver(uid, call->spec, call->machine.token(), call->cancel);
+  if (call->acquired.ok()) {
+    call->machine.OnSandbox(uid, NewId());
+  } else {
+    call->machine.OnFailed(uid, NewId());
+  }
+}
+
+Task<void> Broker::AcquireForReceipt(ReceiptCall* call) {
+  std::string uid;
+  ReceiptMark mark{call->key, call->machine.token()};
+  call->acquired = co_await AcquireNew(call->who, call->spec, mark, call->cancel, &uid);
+  if (call->acquired.ok()) {
+    call->machine.OnSandbox(uid, NewId());
+  } else {
+    call->machine.OnFailed(uid, NewId());
+  }
+}
+
+// One that another try has re-stamped meanwhile is not one's own.
+Task<void> Broker::DestroyOwn(ReceiptCall* call) {
+  const std::string uid = call->machine.own();
   const auto it = sandboxes_.find(uid);
-  if (it != sandboxes_.end() && it->second->identity().token == token) {
-    const std::string cause = "receipt_lost";
+  if (it != sandboxes_.end() && it->second->identity().token == call->machine.token()) {
+    const std::string cause =
+        call->acquired.ok() ? "receipt_lost" : CauseOfFailure(call->acquired.status());
     co_await Destroy(uid, Reason::kSandboxGone, cause);
   }
-  if (bound) {
-    absl::StatusOr<Acquired> repeated = co_await Repeated(who, (*now)->uid);
-    co_return repeated;
-  }
-  co_return MakeError(Reason::kNotReady, "the receipt could not be written; repeat the request");
+  call->machine.OnDestroyed();
 }
 
 std::string Broker::FindByReceipt(const Principal& who, const std::string& key) const {
@@ -140,28 +184,23 @@ std::string Broker::FindByReceipt(const Principal& who, const std::string& key) 
   return "";
 }
 
-// What a try whose broker died has claimed becomes this try's. Its env may not have been bound yet;
-// doing it again is harmless, since the request is the same.
+// Its env may not have been bound yet; doing it again is harmless, since the request is the same.
 Task<absl::StatusOr<Acquired>> Broker::TakeOver(std::string uid, AcquireSpec spec,
                                                 std::string token, CancelToken cancel) {
-  const std::string cause = "start_failed";
   const Time from = scheduler_.Now();
-  Sandbox& sandbox = *sandboxes_.at(uid);
-  absl::Status status = co_await sandbox.Restamp(token);
+  absl::Status status = co_await sandboxes_.at(uid)->Restamp(std::move(token));
+  if (!status.ok()) co_return status;
   auto it = sandboxes_.find(uid);
-  if (it == sandboxes_.end() || it->second->link() == nullptr) {
-    co_return MakeError(Reason::kAgentUnreachable, "its sandbox does not answer; repeat it");
-  }
-  const std::shared_ptr<AgentLink> link = it->second->shared_link();
-  if (status.ok() && !spec.env.empty()) status = co_await BindEnvironment(link, spec.env);
-  if (status.ok() && cancel.cancelled()) status = CallerLeft();
-  if (!status.ok()) {
-    co_await Destroy(uid, Reason::kSandboxGone, cause);
-    co_return status;
-  }
+  const std::shared_ptr<AgentLink> link =
+      it == sandboxes_.end() ? nullptr : it->second->shared_link();
+  if (!link) co_return MakeError(Reason::kAgentUnreachable, "its sandbox does not answer");
+  if (!spec.env.empty()) status = co_await BindEnvironment(link, spec.env);
+  if (!status.ok()) co_return status;
+  if (cancel.cancelled()) co_return CallerLeft();
   it = sandboxes_.find(uid);
   if (it == sandboxes_.end()) co_return ReceiptGone();
   status = co_await it->second->Renew();
+  if (!status.ok()) co_return status;
   it = sandboxes_.find(uid);
   if (it == sandboxes_.end()) co_return ReceiptGone();
   Acquired acquired{View(*it->second), Source::kAdopted, {}};
@@ -206,54 +245,6 @@ void Broker::WakeReceipt(const std::string& key) {
   if (it == receipt_waiters_.end()) return;
   const auto waiters = it->second;
   for (const OneShot<bool>& waiter : waiters) waiter.Set(true);
-}
-
-void Broker::StartSweeping() {
-  if (draining_) return;
-  scope_.Spawn("sweep receipts", SweepReceipts());
-}
-
-Task<void> Broker::SweepReceipts() {
-  const auto keys = co_await receipts_.List();
-  if (!keys.ok()) {
-    obs::Log(obs::Level::kError, "the receipts can't be listed",
-             {{"why", MessageOf(keys.status())}});
-  } else {
-    for (const std::string& key : *keys) {
-      if (draining_) co_return;
-      const absl::Status status = co_await SweepReceipt(key);
-      if (status.ok()) continue;
-      obs::Log(obs::Level::kWarning, "a receipt can't be swept",
-               {{"receipt", key}, {"why", MessageOf(status)}});
-    }
-  }
-  if (draining_) co_return;
-  const Duration pause = std::clamp<Duration>(settings_.receipt_retention / 24,
-                                              std::chrono::seconds(1), std::chrono::hours(1));
-  sweep_timer_ = scheduler_.After(pause, [this] { StartSweeping(); });
-}
-
-Task<absl::Status> Broker::SweepReceipt(std::string key) {
-  const auto found = co_await receipts_.Read(key);
-  if (!found.ok() || !*found) co_return found.status();
-  Receipt receipt = **found;
-  const std::string token = receipt.token;
-  const bool alive = sandboxes_.count(receipt.uid) != 0;
-  absl::StatusOr<bool> done = true;
-  switch (DecideSweep(receipt, alive, scheduler_.WallNow(), settings_.receipt_retention)) {
-    case Sweep::kKeep:
-      break;
-    case Sweep::kEnd:
-      receipt.state = Receipt::State::kEnded;
-      receipt.token = NewId();
-      receipt.deadline = scheduler_.WallNow();
-      done = co_await receipts_.CompareAndSet(key, token, receipt);
-      break;
-    case Sweep::kRemove:
-      done = co_await receipts_.Remove(key, token);
-      break;
-  }
-  co_return done.status();
 }
 
 }  // namespace sandbroker::broker

@@ -276,7 +276,10 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable:
 void Agent::OnExecutionChanged(Execution& execution) {
   if (!std::exchange(execution.told_ended, true)) {
     table_.OnEnded(execution.id(), Now());
-    boost::asio::post(io_, [this] { DropForMemory(); });
+    boost::asio::post(io_, [this] {
+      DropForMemory();
+      FinishShutdown();
+    });
   }
   table_.SetDroppable(execution.id(), execution.droppable_from());
   NoteServed(execution);
@@ -351,6 +354,7 @@ void Agent::Shutdown(const std::string& why) {
   for (const auto& execution : all) execution->Terminate(options_.shutdown_grace);
   shutdown_.expires_after(options_.shutdown_grace + options_.shutdown_grace / 4);
   shutdown_.async_wait([this, why](error_code) {
+    killing_ = true;
     KillEverything();
     const auto links = links_;
     for (const auto& link : links) link->Refuse(MakeError(Reason::kSandboxGone, why));
@@ -358,6 +362,15 @@ void Agent::Shutdown(const std::string& why) {
     shutdown_.async_wait([this](error_code) { io_.stop(); });
     if (links.empty()) io_.stop();
   });
+  FinishShutdown();
+}
+
+// The grace is for what runs, not for waiting.
+void Agent::FinishShutdown() {
+  if (!shutting_down_ || killing_) return;
+  const bool running = std::any_of(executions_.begin(), executions_.end(),
+                                   [](const auto& entry) { return !entry.second->ended(); });
+  if (!running) shutdown_.cancel();
 }
 
 void Agent::KillEverything() {

@@ -33,8 +33,8 @@ std::string ReceiptModel::OwnerOf(int call) const {
 }
 
 bool ReceiptModel::Faultless() const {
-  return used_.crashes + used_.unknowns + used_.unreadable + used_.ticks + used_.dry +
-             used_.reaps + used_.leaves ==
+  return used_.crashes + used_.unknowns + used_.unreadable + used_.ticks + used_.dry + used_.reaps +
+             used_.leaves ==
          0;
 }
 
@@ -230,8 +230,8 @@ void ReceiptModel::Read(int index) {
     call.machine = AcquireOnce(call.body, call.owner, std::chrono::seconds(1));
   }
   const std::optional<Receipt> found = Shown(index);
-  const bool dead = bounds_.local && found && found->owner != OwnerOf(index) &&
-                    !Off(Rule::kDeadOwnerFreesIt);
+  const bool dead =
+      bounds_.local && found && found->owner != OwnerOf(index) && !Off(Rule::kDeadOwnerFreesIt);
   call.machine.OnRead(found, Now(), dead, Fresh(index));
 }
 

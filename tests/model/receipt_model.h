@@ -88,7 +88,7 @@ class ReceiptModel {
     std::string owner;
     std::string answer;     // uid
     std::string forgotten;  // token, when kSameTokenAgain is off
-    bool holds = false;  // it has a sandbox, and does not know yet whether that is good
+    bool holds = false;     // it has a sandbox, and does not know yet whether that is good
   };
   struct Sandbox {
     bool made = false;

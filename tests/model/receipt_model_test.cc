@@ -52,8 +52,14 @@ TEST(ReceiptModel, OneBrokerAtATime_DiesAtEveryStep) {
 }
 
 TEST(ReceiptModel, RandomRuns_WithEverythingAtOnce) {
-  const ReceiptBounds wild{.calls = 7, .crashes = 4, .unknowns = 4, .unreadable = 2, .ticks = 6,
-                           .dry = 4, .reaps = 2, .leaves = 2};
+  const ReceiptBounds wild{.calls = 7,
+                           .crashes = 4,
+                           .unknowns = 4,
+                           .unreadable = 2,
+                           .ticks = 6,
+                           .dry = 4,
+                           .reaps = 2,
+                           .leaves = 2};
   ReceiptBounds local = wild;
   local.local = true;
   for (const ReceiptBounds& bounds : {wild, local}) {

@@ -92,7 +92,7 @@ std::string ReceiptModel::Key() const {
 }
 
 std::string ReceiptModel::Name(const Action& action) const {
-  static constexpr const char* kSteps[] = {"reads",   "waits",    "creates", "swaps",  "adopts",
+  static constexpr const char* kSteps[] = {"reads",    "waits",    "creates", "swaps",   "adopts",
                                            "acquires", "destroys", "answers", "repeats", "fails"};
   static constexpr const char* kHows[] = {"", " badly", " (made, no answer)", " (not made)",
                                           " (made later)"};

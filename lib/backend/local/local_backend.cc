@@ -1,5 +1,6 @@
 #include "lib/backend/local/local_backend.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <set>
@@ -80,7 +81,7 @@ Task<absl::Status> LocalBackend::Recover() {
     if (Decide(found) == broker::LeftoverAction::kDial && uids_.TakeThis(host_uid)) {
       dial.push_back(std::move(found));
     } else {
-      if (found.agent.valid()) KillProcess(found.agent.get());
+      if (found.agent.valid()) SignalProcess(found.agent.get(), SIGKILL);
       end.emplace(found.uid, host_uid);
     }
   }

@@ -197,10 +197,21 @@ void LocalSandbox::Kill(const std::string& cause) {
   }
 }
 
+void LocalSandbox::Stop(const std::string& cause, Duration grace) {
+  if (state_ == State::kEnding || state_ == State::kGone) return;
+  if (!agent_.is_open() || !SignalProcess(agent_.native_handle(), SIGTERM)) return Kill(cause);
+  if (cause_.empty()) cause_ = cause;
+  state_ = State::kEnding;
+  dial_.Cancel();
+  kill_timer_ = loop_.After(grace, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->KillAgent();
+  });
+}
+
 void LocalSandbox::KillAgent() {
   if (state_ == State::kGone) return;
   if (agent_.is_open()) {
-    KillProcess(agent_.native_handle());
+    SignalProcess(agent_.native_handle(), SIGKILL);
     return;
   }
   // No link was ever up: bubblewrap knows the pid, and as long as it lives it has not reaped it, so
@@ -218,7 +229,7 @@ void LocalSandbox::KillAgent() {
 // It hangs in its setup. A child that it has made and not told of would be left behind, so they are
 // looked for by name.
 void LocalSandbox::KillMonitor() {
-  if (monitor_.is_open()) KillProcess(monitor_.native_handle());
+  if (monitor_.is_open()) SignalProcess(monitor_.native_handle(), SIGKILL);
   EndMarked({uid_}, Duration(0));
 }
 

@@ -38,6 +38,8 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   void Start();
   // Ends it; Callbacks::gone follows. Idempotent; the first cause counts.
   void Kill(const std::string& cause);
+  // Tells its programs to end, and ends it once they have, at the latest after `grace`.
+  void Stop(const std::string& cause, Duration grace);
   // Lets go of it as it is, for another broker to find. No callback after it.
   void Abandon();
 

@@ -12,6 +12,8 @@ namespace sandbroker::local {
 namespace {
 
 constexpr Duration kReleaseBound = std::chrono::seconds(30);
+// For programs of sandboxes that end with the broker: the agent gives them 2 s of these.
+constexpr Duration kStopGrace = std::chrono::seconds(4);
 
 absl::Status DrainingError() {
   return MakeError(Reason::kServerDraining, "this server is going away; try another");
@@ -47,6 +49,7 @@ Task<absl::Status> Pool::End(std::string uid, std::string why) {
   OneShot<bool> gone;
   member.gone_waiters.push_back(gone);
   const std::shared_ptr<LocalSandbox> sandbox = member.sandbox;
+  // One that is being stopped keeps its grace.
   if (sandbox) sandbox->Kill(why);
   const auto timer = parts_.loop.After(kReleaseBound, [gone] { gone.Set(false); });
   const bool ended = co_await gone.Wait();
@@ -82,7 +85,7 @@ Task<void> Pool::Shutdown() {
   for (const auto& [uid, member] : members_) {
     if (member.sandbox) all.push_back(member.sandbox);
   }
-  for (const auto& sandbox : all) sandbox->Kill("the broker is stopping");
+  for (const auto& sandbox : all) sandbox->Stop("the broker is stopping", kStopGrace);
   while (!members_.empty()) {
     // Claimed ones are reported to the broker, which holds timers for them.
     std::string uid = members_.begin()->first;

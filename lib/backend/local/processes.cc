@@ -86,8 +86,8 @@ UniqueFd OpenProcess(const ProcessName& name) {
   return pidfd;
 }
 
-bool KillProcess(int pidfd) {
-  return syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) == 0;
+bool SignalProcess(int pidfd, int number) {
+  return syscall(SYS_pidfd_send_signal, pidfd, number, nullptr, 0) == 0;
 }
 
 std::map<std::string, std::vector<pid_t>> FindMarked() {
@@ -116,7 +116,7 @@ std::set<std::string> EndMarked(const std::set<std::string>& uids, Duration boun
         // Looked at again behind the pidfd: the number may be another's by now.
         if (!pidfd.valid() || MarkOf(pid) != uid || HasEnded(pidfd.get(), 0)) continue;
         left.insert(uid);
-        if (KillProcess(pidfd.get())) killed.push_back(std::move(pidfd));
+        if (SignalProcess(pidfd.get(), SIGKILL)) killed.push_back(std::move(pidfd));
       }
     }
     if (left.empty() || std::chrono::steady_clock::now() >= end) return left;

@@ -30,7 +30,7 @@ std::optional<uint64_t> StartTimeOf(pid_t pid);
 // A pidfd of this very process; invalid once it has ended.
 UniqueFd OpenProcess(const ProcessName& name);
 
-bool KillProcess(int pidfd);
+bool SignalProcess(int pidfd, int number);
 
 // The argument of an agent's and its bubblewrap's command line that names their sandbox.
 inline constexpr char kSandboxFlag[] = "--sandbox";

@@ -1,6 +1,7 @@
 #include "lib/backend/local/processes.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ class Marked {
     EXPECT_FALSE(Spawn(spec, &spawned_));
   }
   ~Marked() {
-    KillProcess(spawned_.pidfd.get());
+    SignalProcess(spawned_.pidfd.get(), SIGKILL);
     waitpid(spawned_.pid, nullptr, 0);
   }
   pid_t pid() const { return spawned_.pid; }
