@@ -55,7 +55,8 @@ void Broker::CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired
 Task<absl::StatusOr<Acquired>> Broker::AcquirePlain(Principal who, AcquireSpec spec,
                                                     CancelToken cancel) {
   std::string uid;
-  absl::StatusOr<Acquired> acquired = co_await AcquireNew(who, spec, {}, cancel, &uid);
+  const ReceiptMark none;
+  absl::StatusOr<Acquired> acquired = co_await AcquireNew(who, spec, none, cancel, &uid);
   if (!acquired.ok() && !uid.empty()) {
     // Nobody was told of it, so it can be taken back without breaking a promise.
     const std::string cause = CauseOfFailure(acquired.status());
