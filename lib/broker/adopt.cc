@@ -41,7 +41,10 @@ void Broker::OnAdopted(Adopted adopted) {
   SANDBROKER_FAIL_POINT("adopt.restored");
 }
 
-void Broker::LetGo() { sandboxes_.clear(); }
+void Broker::LetGo() {
+  // Whoever waits for one of them looks into the map when it goes.
+  const auto all = std::exchange(sandboxes_, {});
+}
 
 void Broker::Drain() {
   draining_ = true;

@@ -110,10 +110,13 @@ void Sandbox::OnLeaseWritten(WallTime until, Why why, const absl::Status& status
     // What was activity in vain is not asked for again: the lease ends as it is written.
     look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
   }
-  for (const auto& renewal : std::exchange(renewals_, {})) renewal.Set(status);
-  for (const auto& relay : std::exchange(late_, {})) {
+  const auto late = std::exchange(late_, {});
+  for (const auto& relay : late) {
     if (link_ && link_->open()) relay->BeginLate(*link_);
   }
+  // Last: what goes on here may end this sandbox.
+  const auto renewals = std::exchange(renewals_, {});
+  for (const auto& renewal : renewals) renewal.Set(status);
 }
 
 Task<absl::Status> Sandbox::Renew() {

@@ -187,7 +187,7 @@ TEST_F(BrokerAcquire, PageToken_IsNoHandle) {
   EXPECT_FALSE(broker_.List(other_, {}, 1, page->next_token).ok());
 }
 
-TEST_F(BrokerAcquire, RenewedLease_LivesOnAndNeverShortens) {
+TEST_F(BrokerAcquire, T108_RenewedLease_LivesOnAndNeverShortens) {
   const std::string handle = AcquireHandle(WithTtl(seconds(30)));
   const WallTime before = broker_.Get(me_, handle)->lease.expire;
   scheduler_.Advance(seconds(20));
