@@ -5,12 +5,14 @@ import json
 import os
 import signal
 import stat
+import subprocess
 import time
 
 import grpc
 import pytest
 
 from harness import api, proc
+from harness.server import program
 from harness.wait import count, wait_until
 from sandbroker.v1 import sandbox_pb2
 
@@ -281,12 +283,23 @@ def test_recycled_pid_is_never_touched(server, tmp_path):
     assert uid not in server.folders()
 
 
-def test_agents_that_never_heard_from_a_broker_end_themselves(make_server):
-    """It died right after the start; nobody comes back."""
+def test_agent_that_never_hears_from_a_broker_ends_itself(tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_bytes(bytes(32))
+    begin = time.monotonic()
+    agent = subprocess.Popen(proc.with_parent(
+        [program("sandbroker-agent"), "--listen-unix", str(tmp_path / "agent.sock"),
+         "--secret-file", str(secret), "--backstop-ms", "500"]))
+    assert agent.wait(20) == 0
+    assert time.monotonic() - begin > 0.45
+
+
+@pytest.mark.parametrize("point", ["launch.recorded", "launch.spawned", "launch.ready"])
+def test_sandbox_whose_start_nobody_finishes_ends_itself(make_server, point):
+    """The broker died at it, and no other one comes."""
     server = make_server(config=with_config(local={"start_bound": "100ms"}), own_agent=True,
-                         fail_point="launch.spawned", ready=False)
+                         fail_point=point, ready=False)
     server.died()
-    wait_until(server.living, 10, "the agent came up all the same")
     wait_until(lambda: not server.living(), 30, "it has ended itself")
 
 
