@@ -5,6 +5,7 @@
 #include "lib/base/status.h"
 #include "lib/config/load.h"
 #include "server/app/app.h"
+#include "server/app/doctor.h"
 
 int main(int argc, char** argv) {
   // The distribution builds Abseil with its debug checks; this one walks a graph of all locks each
@@ -26,6 +27,8 @@ int main(int argc, char** argv) {
     case Invocation::Action::kCheckConfig:
       std::puts("the configuration is good");
       return static_cast<int>(ExitCode::kOk);
+    case Invocation::Action::kDoctor:
+      return static_cast<int>(sandbroker::app::RunDoctor(invocation->config, invocation->json));
     case Invocation::Action::kServe:
       break;
   }

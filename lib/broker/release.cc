@@ -49,7 +49,10 @@ Task<std::vector<std::string>> Broker::Leftovers(std::string uid) {
     answer.Set(absl::DeadlineExceededError("the agent did not answer"));
   });
   const auto report = co_await answer.Wait();
-  if (report.ok()) ids.assign(report->running_ids().begin(), report->running_ids().end());
+  if (!report.ok()) co_return ids;
+  ids.assign(report->running_ids().begin(), report->running_ids().end());
+  // Those have an end of their own; what they left running ends now all the same.
+  ids.insert(ids.end(), report->leftover_ids().begin(), report->leftover_ids().end());
   co_return ids;
 }
 

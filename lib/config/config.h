@@ -63,6 +63,9 @@ struct LocalConfig {
   // As root, each sandbox runs under a host uid of its own from this range.
   uint32_t uid_first = 2000000;
   uint32_t uid_count = 4096;
+  // Below which cgroup those of the sandboxes are made, as a path from the hierarchy's root such
+  // as /sandboxes; empty = the one this process was started in.
+  std::string cgroup;
   // From the start of a sandbox to its agent's first answer.
   Duration start_bound = std::chrono::seconds(20);
   // For how long a lost link is dialled again before the sandbox is ended.
@@ -75,6 +78,15 @@ struct TemplateConfig {
   // Sizes of the memory-backed /workspace, and of /tmp and /dev/shm.
   ByteSize workspace{256ull << 20};
   ByteSize tmp{64ull << 20};
+  // Memory, and processes with threads, of all programs of a sandbox together. 0 = no limit of
+  // memory; 4096 processes.
+  ByteSize memory{0};
+  uint32_t pids = 0;
+  // "enforced": a limit above that this host can't enforce keeps the server from starting;
+  // "advisory": it is warned of.
+  std::string limits = "enforced";
+  // Most open descriptors of one program.
+  uint32_t open_files = 65536;
   // Environment of every execution. Not for secrets: --print-config shows it.
   std::map<std::string, std::string> env;
 };

@@ -58,6 +58,8 @@ constexpr Knob<Config> kServerKnobs[] = {
      SERVER(local.uid_first)},
     {"local", "uid_count", "uid-count", "as root: how many uids follow it",
      SERVER(local.uid_count)},
+    {"local", "cgroup", "cgroup", "parent of the sandboxes' cgroups; empty = this process's own",
+     SERVER(local.cgroup)},
     {"local", "start_bound", "start-bound", "from a sandbox's start to its agent's first answer",
      SERVER(local.start_bound)},
     {"local", "relink_bound", "relink-bound", "how long a lost link is dialled again",
@@ -69,6 +71,14 @@ constexpr Knob<TemplateConfig> kTemplateKnobs[] = {
      SANDBROKER_SLOT(TemplateConfig, rootfs)},
     {"", "workspace", "", "size of /workspace", SANDBROKER_SLOT(TemplateConfig, workspace)},
     {"", "tmp", "", "size of /tmp and of /dev/shm", SANDBROKER_SLOT(TemplateConfig, tmp)},
+    {"", "memory", "", "most memory of a sandbox's programs; 0 = no limit",
+     SANDBROKER_SLOT(TemplateConfig, memory)},
+    {"", "pids", "", "most processes and threads of a sandbox; 0 = 4096",
+     SANDBROKER_SLOT(TemplateConfig, pids)},
+    {"", "limits", "", "enforced | advisory: what becomes of limits this host can't enforce",
+     SANDBROKER_SLOT(TemplateConfig, limits)},
+    {"", "open_files", "", "most open descriptors of one program",
+     SANDBROKER_SLOT(TemplateConfig, open_files)},
 };
 
 constexpr Knob<PoolConfig> kPoolKnobs[] = {

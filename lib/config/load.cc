@@ -27,6 +27,8 @@ struct Flags {
   std::optional<std::string> help;
   bool check = false;
   bool print = false;
+  bool doctor = false;
+  bool json = false;
   bool version = false;
 };
 
@@ -38,6 +40,9 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& args) {
   app.add_option("--config", values["config"], "YAML file (SANDBROKER_CONFIG)");
   app.add_flag("--check-config", flags.check, "check the configuration, start nothing");
   app.add_flag("--print-config", flags.print, "print the effective configuration, start nothing");
+  CLI::Option* doctor = app.add_flag("--doctor", flags.doctor,
+                                     "show which protections this host offers, start nothing");
+  app.add_flag("--json", flags.json, "with --doctor: one JSON object")->needs(doctor);
   app.add_flag("--version", flags.version, "print the version");
   Config defaults;
   for (const auto& knob : ServerKnobs()) {
@@ -185,6 +190,8 @@ absl::StatusOr<Invocation> Load(const Surroundings& surroundings) {
   SANDBROKER_RETURN_IF_ERROR(Validate(config));
   if (flags->print) return Print(WriteYaml(config));
   if (flags->check) invocation.action = Invocation::Action::kCheckConfig;
+  if (flags->doctor) invocation.action = Invocation::Action::kDoctor;
+  invocation.json = flags->json;
   return invocation;
 }
 

@@ -21,10 +21,11 @@ struct Surroundings {
 Surroundings CurrentSurroundings(int argc, const char* const* argv);
 
 struct Invocation {
-  enum class Action { kServe, kCheckConfig, kPrint };
+  enum class Action { kServe, kCheckConfig, kDoctor, kPrint };
   Action action = Action::kServe;
   // For kPrint: help, version or the effective configuration.
   std::string text;
+  bool json = false;  // for kDoctor
   Config config;
 };
 

@@ -113,6 +113,9 @@ TEST(Load, RelativePaths_BecomeAbsolute) {
 
 TEST(Load, CheckAndPrintAndVersionAndHelp_StartNothing) {
   EXPECT_EQ(Load(With({"--check-config"}))->action, Invocation::Action::kCheckConfig);
+  EXPECT_EQ(Load(With({"--doctor"}))->action, Invocation::Action::kDoctor);
+  EXPECT_TRUE(Load(With({"--doctor", "--json"}))->json);
+  EXPECT_NE(ErrorOf(With({"--json"})).find("--doctor"), std::string::npos);
   const auto printed = Load(With({"--print-config", "--log-level", "debug"}));
   EXPECT_EQ(printed->action, Invocation::Action::kPrint);
   EXPECT_NE(printed->text.find("level: \"debug\""), std::string::npos);

@@ -121,9 +121,21 @@ absl::Status CheckTemplate(const std::string& name, const TemplateConfig& settin
   const std::string knob = StrCat("templates.", name);
   constexpr ByteSize kSmallest{1 << 20};
   constexpr ByteSize kLargest{1ull << 40};
+  constexpr ByteSize kSmallestMemory{4 << 20};
   SANDBROKER_RETURN_IF_ERROR(
       CheckSize(StrCat(knob, ".workspace"), settings.workspace, kSmallest, kLargest));
   SANDBROKER_RETURN_IF_ERROR(CheckSize(StrCat(knob, ".tmp"), settings.tmp, kSmallest, kLargest));
+  if (settings.memory.bytes != 0) {
+    SANDBROKER_RETURN_IF_ERROR(
+        CheckSize(StrCat(knob, ".memory"), settings.memory, kSmallestMemory, kLargest));
+  }
+  if (settings.pids != 0) {
+    SANDBROKER_RETURN_IF_ERROR(CheckCount(StrCat(knob, ".pids"), settings.pids, 16, 4194304));
+  }
+  SANDBROKER_RETURN_IF_ERROR(
+      CheckCount(StrCat(knob, ".open_files"), settings.open_files, 256, 1048576));
+  SANDBROKER_RETURN_IF_ERROR(
+      CheckOneOf(StrCat(knob, ".limits"), settings.limits, {"enforced", "advisory"}));
   for (const auto& [variable, value] : settings.env) {
     SANDBROKER_RETURN_IF_ERROR(CheckEnvName(StrCat(knob, ".env"), variable));
   }
@@ -154,6 +166,10 @@ absl::Status CheckLocal(const Config& config) {
   if (local.uid_count < sandboxes) {
     return Bad("local.uid_count", StrCat(local.uid_count, " is less than the ", sandboxes,
                                          " sandboxes that pools.*.limit add up to"));
+  }
+  if (!local.cgroup.empty() &&
+      (local.cgroup.front() != '/' || local.cgroup.find("..") != std::string::npos)) {
+    return Bad("local.cgroup", "is a path from the root of the cgroups, such as /sandboxes");
   }
   SANDBROKER_RETURN_IF_ERROR(CheckDuration("local.start_bound", local.start_bound,
                                            std::chrono::milliseconds(100), std::chrono::hours(1)));

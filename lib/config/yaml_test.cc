@@ -73,7 +73,8 @@ TEST(ReadYaml, UnknownKey_IsRefusedWithItsLine) {
             "f.yaml:3: unknown key pools.a.wram (known here: enabled, template, warm, limit, "
             "max_waiting, max_starting)");
   EXPECT_EQ(Error("templates:\n  a:\n    root: /\n"),
-            "f.yaml:3: unknown key templates.a.root (known here: rootfs, workspace, tmp, env)");
+            "f.yaml:3: unknown key templates.a.root (known here: rootfs, workspace, tmp, "
+            "memory, pids, limits, open_files, env)");
   EXPECT_EQ(Error("<<: {server: {}}\n").substr(0, 26), "f.yaml:1: unknown key << (");
 }
 

@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@
 #include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
-#include "lib/guest/sessions.h"
 
 namespace sandbroker::guest {
 namespace {
@@ -26,21 +24,12 @@ using boost::system::error_code;
 constexpr Duration kSweepInterval = std::chrono::seconds(15);
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kMaxReportedIds = 64;
+constexpr Duration kEndAllBound = std::chrono::seconds(5);
 // Output that a reader has fetched to its end is kept for second readers up to this much in all.
 constexpr uint64_t kServedOutput = 8 * 1024 * 1024;
 
 absl::Status Errno(const std::string& what) {
   return absl::InternalError(StrCat(what, ": ", std::strerror(errno)));
-}
-
-// More descriptors for us; what was there before is for the programs we start.
-ResourceLimit RaiseOpenFiles() {
-  struct rlimit limit = {};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const ResourceLimit before{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  return before;
 }
 
 }  // namespace
@@ -71,8 +60,9 @@ absl::Status Agent::Start() {
   shop_.environment.AdoptFromProcess();
   shop_.launch.workspace = options_.workspace;
   shop_.launch.cgroup_procs_fd = options_.cgroup_procs_fd;
-  shop_.launch.open_files = RaiseOpenFiles();
-  shop_.reaper.OnOrphans([this] { OnOrphans(); });
+  shop_.launch.rlimits = TakeProgramLimits(options_.max_processes);
+  shop_.oom.Use(options_.oom_events_fd);
+  shop_.reaper.SpareExisting();
   // A broker that dies before it has said anything leaves no agent behind.
   if (options_.backstop_ms != 0) SetBackstop(std::chrono::milliseconds(options_.backstop_ms));
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
@@ -159,20 +149,13 @@ void Agent::OnSignals() {
   for (ssize_t i = 0; i * static_cast<ssize_t>(sizeof(infos[0])) < n; ++i) {
     if (infos[i].ssi_signo == SIGCHLD) {
       children = true;
-    } else if (infos[i].ssi_pid == 0) {
-      // Programs in here can send us signals too; theirs have a pid.
+    } else if (infos[i].ssi_code == SI_USER && infos[i].ssi_pid == 0) {
+      // Programs in here can send us signals too. Theirs have a pid, which only sigqueue can forge,
+      // and that one can't forge the code.
       Shutdown("the agent was told to end");
     }
   }
-  if (children) shop_.reaper.Collect();
-}
-
-void Agent::OnOrphans() {
-  std::vector<std::shared_ptr<Execution>> running;
-  for (const auto& [id, execution] : executions_) {
-    if (!execution->ended()) running.push_back(execution);
-  }
-  for (const auto& execution : running) execution->CheckSession();
+  if (children) shop_.reaper.OnChildren();
 }
 
 agent::v1::AgentHello Agent::Hello() const {
@@ -185,6 +168,7 @@ agent::v1::AgentHello Agent::Hello() const {
   limits.set_max_executions(static_cast<uint32_t>(options_.executions.max_executions));
   limits.set_output_budget_bytes(options_.output_budget);
   limits.set_max_data_bytes(ReadBuffer::kSize);
+  limits.set_max_leftovers(static_cast<uint32_t>(options_.max_leftovers));
   limits.set_max_tombstones(static_cast<uint32_t>(options_.executions.max_tombstones));
   return hello;
 }
@@ -198,6 +182,11 @@ agent::v1::Report Agent::MakeReport() const {
     if (++running <= kMaxReportedIds) report.add_running_ids(id);
   }
   report.set_running(running);
+  report.set_leftovers(static_cast<uint32_t>(leftovers_.size()));
+  for (const std::string& id : leftovers_) {
+    if (report.leftover_ids_size() == kMaxReportedIds) break;
+    report.add_leftover_ids(id);
+  }
   report.set_attached(attached);
   const bool never = shop_.last_activity == Time::min();
   report.set_idle_ns(never ? -1 : (Now() - shop_.last_activity).count());
@@ -238,6 +227,7 @@ absl::StatusOr<LinkOwner::Opened> Agent::OpenExecution(const agent::v1::Open& op
   }
   auto greeting = execution->Attach(stream, roles);
   if (!greeting.ok()) return greeting.status();
+  if (open.attach().has_cancel()) execution->OnCancel(open.attach().cancel());
   greeting->ready.set_repeated_start(repeated);
   return Opened{std::move(execution), *std::move(greeting)};
 }
@@ -262,6 +252,12 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable:
     return MakeError(Reason::kOffsetBeyondEnd,
                      "the start names an offset, and no such execution is known");
   }
+  if (leftovers_.size() >= options_.max_leftovers) {
+    return MakeError(Reason::kCapacity,
+                     StrCat(leftovers_.size(),
+                            " ended executions have left processes behind; limit max_leftovers = ",
+                            options_.max_leftovers));
+  }
   const auto on_changed = [this](Execution& execution) { OnExecutionChanged(execution); };
   auto created = Execution::Create(&shop_, start, on_changed);
   while (!created.ok() && DropOne(Need::kUrgent))
@@ -282,6 +278,11 @@ void Agent::OnExecutionChanged(Execution& execution) {
     });
   }
   table_.SetDroppable(execution.id(), execution.droppable_from());
+  if (execution.left_processes()) {
+    leftovers_.insert(execution.id());
+  } else {
+    leftovers_.erase(execution.id());
+  }
   NoteServed(execution);
   ArmSweep();
 }
@@ -330,9 +331,21 @@ void Agent::ArmSweep() {
 bool Agent::DropOne(Need need) {
   const Duration ahead = need == Need::kUrgent ? Execution::kRedelivery : Duration(0);
   const auto victim = table_.Victim(Now() + ahead);
-  if (!victim) return false;
+  if (!victim) return DropLeftoverOutput(Now() + ahead);
   Drop(*victim);
   return true;
+}
+
+// Those with processes must stay known, but not with all that they printed.
+bool Agent::DropLeftoverOutput(Time now) {
+  for (const std::string& id : leftovers_) {
+    Execution& execution = *executions_.at(id);
+    if (execution.log_cost() == 0 || execution.output_droppable_from() > now) continue;
+    execution.DropOutput();
+    NoteServed(execution);
+    return true;
+  }
+  return false;
 }
 
 // Ended executions get at most half of the memory, so that running ones have the other half.
@@ -368,17 +381,20 @@ void Agent::Shutdown(const std::string& why) {
 // The grace is for what runs, not for waiting.
 void Agent::FinishShutdown() {
   if (!shutting_down_ || killing_) return;
-  const bool running = std::any_of(executions_.begin(), executions_.end(),
-                                   [](const auto& entry) { return !entry.second->ended(); });
-  if (!running) shutdown_.cancel();
+  const auto ended = [](const auto& entry) { return entry.second->ended(); };
+  if (std::all_of(executions_.begin(), executions_.end(), ended)) shutdown_.cancel();
 }
 
 void Agent::KillEverything() {
   std::vector<std::shared_ptr<Execution>> all;
   for (const auto& [id, execution] : executions_) all.push_back(execution);
   for (const auto& execution : all) execution->Terminate(Duration::zero());
-  // In a pid namespace of our own everything else is ours.
-  if (::getpid() == 1) ::kill(-1, SIGKILL);
+  if (::getpid() == 1) {
+    // In a pid namespace of our own everything else is ours, and ends with us for certain.
+    ::kill(-1, SIGKILL);
+  } else {
+    shop_.reaper.EndAll(kEndAllBound);
+  }
 }
 
 }  // namespace sandbroker::guest

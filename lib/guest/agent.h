@@ -47,7 +47,6 @@ class Agent final : public LinkOwner {
   void OnConnection(UnixSocket socket);
   void WaitForSignals();
   void OnSignals();
-  void OnOrphans();
   absl::StatusOr<std::shared_ptr<Execution>> FindOrStart(const agent::v1::Start& start,
                                                          bool* repeated);
   absl::StatusOr<std::shared_ptr<Execution>> StartNew(const ExecutionTable::StartKey& key,
@@ -57,6 +56,7 @@ class Agent final : public LinkOwner {
   void Drop(const std::string& id);
   enum class Need { kSpace, kUrgent };
   bool DropOne(Need need);
+  bool DropLeftoverOutput(Time now);
   void DropForMemory();
   void DropServedOutput();
   void DropExpired();
@@ -71,6 +71,7 @@ class Agent final : public LinkOwner {
   Workshop shop_;
   ExecutionTable table_;
   std::map<std::string, std::shared_ptr<Execution>> executions_;
+  std::set<std::string> leftovers_;                        // ended ones that left processes behind
   std::map<uint64_t, std::shared_ptr<Execution>> served_;  // in order; their output may go
   uint64_t last_served_ = 0;
   uint64_t served_bytes_ = 0;  // of their output

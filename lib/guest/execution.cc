@@ -1,14 +1,12 @@
 #include "lib/guest/execution.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <utility>
 
 #include "lib/base/status.h"
-#include "lib/guest/sessions.h"
 
 namespace sandbroker::guest {
 namespace {
@@ -55,7 +53,8 @@ Execution::Execution(Workshop* shop, const agent::v1::Start& start, std::unique_
 void Execution::Launch(const agent::v1::Start& start) {
   Launched launched;
   const Time now = Now();
-  if (const auto failure = guest::Launch(start, shop_->environment, shop_->launch, &launched)) {
+  oom_kills_before_ = shop_->oom.Read();
+  if (const auto failure = guest::Launch(start, shop_->environment, &shop_->launch, &launched)) {
     end_.OnStartFailed(failure->error_number, failure->step, failure->message);
     Finish();
     return;
@@ -66,15 +65,37 @@ void Execution::Launch(const agent::v1::Start& start) {
 }
 
 void Execution::Adopt(Launched launched) {
-  pid_ = launched.pid;
-  reaped_ = false;
-  const std::weak_ptr<Execution> weak = weak_from_this();
-  shop_->reaper.Watch(
-      pid_, [self = shared_from_this()](const siginfo_t& info) { self->OnLeaderEnded(info); });
+  pid_ = launched.tree.program;
+  tree_ = MakeTree(std::move(launched.tree));
+  tree_->Start();
   pipes_[0] = std::make_shared<OutputPipe>(shop_->io, std::move(launched.output), 1);
   pipes_[1] = std::make_shared<OutputPipe>(shop_->io, std::move(launched.error), 2);
   for (const auto& pipe : pipes_) WatchPipe(pipe);
-  if (!launched.input.valid()) return;
+  if (launched.input.valid()) TakeInput(std::move(launched.input));
+}
+
+std::shared_ptr<ProcessTree> Execution::MakeTree(Supervised supervised) {
+  const auto with = [weak = weak_from_this()](auto fn) {
+    return [weak, fn](auto&&... arguments) {
+      if (const auto self = weak.lock()) fn(*self, arguments...);
+    };
+  };
+  ProcessTree::Events events;
+  events.on_program_ended =
+      with([](Execution& self, const ProcessTree::End& end) { self.OnLeaderEnded(end); });
+  events.on_others_remain = with([](Execution& self) { self.OnOthersRemain(); });
+  events.on_session_gone = with([](Execution& self) {
+    self.end_.OnSessionGone(Now());
+    self.Act();
+  });
+  events.on_supervisor_killed = with([](Execution& self) { self.OnSupervisorKilled(); });
+  events.on_gone = with([](Execution& self) { self.OnTreeGone(); });
+  return std::make_shared<ProcessTree>(shop_->io, &shop_->reaper, std::move(supervised),
+                                       std::move(events));
+}
+
+void Execution::TakeInput(UniqueFd fd) {
+  const std::weak_ptr<Execution> weak = weak_from_this();
   InputPipe::Events events;
   events.on_room = [weak] {
     const auto self = weak.lock();
@@ -88,37 +109,49 @@ void Execution::Adopt(Launched launched) {
   events.on_closed = [weak] {
     if (const auto self = weak.lock()) self->OnInputGone();
   };
-  input_ = std::make_shared<InputPipe>(shop_->io, std::move(launched.input), std::move(events));
+  input_ = std::make_shared<InputPipe>(shop_->io, std::move(fd), std::move(events));
   input_->Start();
 }
 
-void Execution::OnLeaderEnded(const siginfo_t& info) {
+void Execution::OnLeaderEnded(const ProcessTree::End& end) {
   EndDecider::LeaderStatus status;
-  if (info.si_code == CLD_EXITED) {
-    status.code = info.si_status;
+  if (end.code == CLD_EXITED) {
+    status.code = end.status;
   } else {
-    status.signal = info.si_status;
-    status.core_dumped = info.si_code == CLD_DUMPED;
+    status.signal = end.status;
+    status.core_dumped = end.code == CLD_DUMPED;
+    status.oom_kills = shop_->oom.Read() > oom_kills_before_;
   }
   const auto self = shared_from_this();
-  const Time now = Now();
-  end_.OnLeaderEnded(now, status);
+  end_.OnLeaderEnded(Now(), status);
   if (input_) input_->Close();
-  if (end_.terminating()) CheckSession();
-  if (!shop_->reaper.can_keep() && !reaped_) {
-    reaped_ = true;
-    shop_->reaper.Reap(pid_);
-  }
   Act();
   // Whoever gets the end at once needs no word about its input.
   if (!ended()) OnInputGone();
 }
 
-void Execution::CheckSession() {
-  if (ended() || reaped_ || !end_.leader_ended() || !end_.terminating()) return;
-  if (SessionHasOthers(pid_)) return;
-  end_.OnSessionGone(Now());
+void Execution::OnOthersRemain() {
+  others_remain_ = true;
+  if (ended()) on_changed_(*this);
+}
+
+void Execution::OnSupervisorKilled() {
+  const auto self = shared_from_this();
+  end_.OnSupervisorKilled(Now());
+  agent::v1::Event event;
+  event.mutable_warning()->set_reason("SUPERVISOR_KILLED");
+  event.mutable_warning()->set_message(
+      "a program killed the process that holds this execution together: all of it was ended");
+  const std::vector<Attachment> attached = attachments_;
+  for (const Attachment& attachment : attached) attachment.stream->OnEvent(event);
   Act();
+}
+
+void Execution::OnTreeGone() {
+  const auto self = shared_from_this();
+  end_.OnTreeGone(Now());
+  Act();
+  if (ended()) on_changed_(*this);
 }
 
 // Carries out what the decider wants; every event ends here.
@@ -127,29 +160,27 @@ void Execution::Act() {
   while (const auto action = end_.NextAction()) {
     switch (*action) {
       case EndDecider::Action::kTerm:
-        if (!reaped_) SignalGroup(pid_, SIGTERM);
+        tree_->SignalGroup(SIGTERM);
+        // One that is stopped could not hear it.
+        tree_->SignalGroup(SIGCONT);
         break;
       case EndDecider::Action::kKill:
-        if (!reaped_) KillSession(pid_);
+        tree_->Kill();
         break;
       case EndDecider::Action::kCutOutput:
         CutOutput();
         break;
     }
   }
-  if (ended()) {
-    Finish();
-  } else {
-    ArmTimer();
-  }
+  if (ended()) Finish();
+  ArmTimer();
 }
 
 void Execution::Finish() {
-  if (armed_for_ != kNever) timer_.cancel();
-  armed_for_ = kNever;
-  if (pid_ != 0 && !std::exchange(reaped_, true)) shop_->reaper.Reap(pid_);
   if (log_finished_) return;
   log_finished_ = true;
+  if (armed_for_ != kNever) timer_.cancel();
+  armed_for_ = kNever;
   log_->Finish();
   ledger_.OnProgramClosed();
   const auto self = shared_from_this();
@@ -163,14 +194,14 @@ void Execution::Finish() {
 
 void Execution::ArmTimer() {
   Time next = end_.NextDeadline();
-  if (paused_) next = std::min(next, log_->RoomChangesAt(Now()));
+  if (paused_ && !ended()) next = std::min(next, log_->RoomChangesAt(Now()));
   // One that fires too early looks again; moving it all the time would cost more.
   if (next >= armed_for_) return;
   armed_for_ = next;
   timer_.expires_at(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(next));
   timer_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
     const auto self = weak.lock();
-    if (error || !self || self->ended()) return;
+    if (error || !self) return;
     self->armed_for_ = kNever;
     self->ResumePipes();
     self->end_.OnTime(Now());
@@ -179,15 +210,14 @@ void Execution::ArmTimer() {
 }
 
 void Execution::OnSignal(int number) {
-  if (!reaped_ && !end_.leader_ended() && number > 0 && number <= SIGRTMAX) {
-    SignalGroup(pid_, number);
-  }
+  if (!tree_ || end_.leader_ended() || number <= 0 || number > SIGRTMAX) return;
+  if (number == SIGKILL) end_.OnKillSignalSent();
+  tree_->SignalGroup(number);
 }
 
 void Execution::OnCancel(const agent::v1::Cancel& cancel) {
-  if (ended()) return;
+  if (ended() && !end_.lingering()) return;
   end_.OnCancel(Now(), {cancel.by(), Duration(cancel.kill_grace_ns()), cancel.lease_expired()});
-  CheckSession();
   Act();
 }
 
@@ -198,7 +228,7 @@ void Execution::Terminate(Duration grace) {
   OnCancel(cancel);
 }
 
-Time Execution::droppable_from() const {
+Time Execution::output_droppable_from() const {
   if (!attachments_.empty()) return kNever;
   return served() ? SaturatingAdd(served_at_, kRedelivery) : log_->hold_until();
 }

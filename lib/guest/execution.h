@@ -1,4 +1,4 @@
-// One execution: its process, its pipes and the machines that decide about them (output_log,
+// One execution: its processes, its pipes and the machines that decide about them (output_log,
 // input_ledger, end_decider), and the streams attached to it. Lives in the agent from its start
 // until its id becomes a tombstone. Agent thread only.
 #pragma once
@@ -26,7 +26,9 @@
 #include "lib/guest/execution_stream.h"
 #include "lib/guest/input_pipe.h"
 #include "lib/guest/launch.h"
+#include "lib/guest/oom_counter.h"
 #include "lib/guest/output_pipe.h"
+#include "lib/guest/process_tree.h"
 #include "lib/guest/reaper.h"
 
 namespace sandbroker::guest {
@@ -41,7 +43,7 @@ inline Time Now() { return std::chrono::steady_clock::now(); }
 // What all executions of an agent share. Outlives them.
 struct Workshop {
   Workshop(boost::asio::io_context& context, std::string own_boot_id, uint64_t output_budget)
-      : io(context), boot_id(std::move(own_boot_id)), budget(output_budget) {}
+      : io(context), boot_id(std::move(own_boot_id)), budget(output_budget), reaper(context) {}
 
   boost::asio::io_context& io;
   const std::string boot_id;
@@ -49,6 +51,7 @@ struct Workshop {
   LaunchSettings launch;
   OutputBudget budget;
   Reaper reaper;
+  OomCounter oom;
   ReadBuffer read_buffer;
   Time last_activity = Time::min();  // a byte of input or output moved
 
@@ -60,8 +63,9 @@ struct Workshop {
 
 class Execution : public std::enable_shared_from_this<Execution> {
  public:
-  // `on_changed` runs when it ended, and when its last stream left after that.
-  // CAPACITY when its output does not fit the sandbox's budget.
+  // `on_changed` runs when it ended, and after that when its last stream left, when it is known
+  // that processes of it live on, and when nothing of it is left. CAPACITY when its output does not
+  // fit the sandbox's budget.
   static absl::StatusOr<std::shared_ptr<Execution>> Create(
       Workshop* shop, const agent::v1::Start& start, std::function<void(Execution&)> on_changed);
   Execution(const Execution&) = delete;
@@ -98,21 +102,23 @@ class Execution : public std::enable_shared_from_this<Execution> {
   std::optional<agent::v1::Ended> EndFor(ExecutionStream* stream) const;
 
   const std::string& id() const { return id_; }
-  pid_t pid() const { return pid_; }
   bool ended() const { return end_.ended().has_value(); }
   bool attached() const { return !attachments_.empty(); }
   // The end may still be on its way when a link drops; until then it can be asked for once more.
   static constexpr Duration kRedelivery = std::chrono::milliseconds(500);
-  // When an ended one that has no stream may be dropped: at once if it was served to its end.
-  Time droppable_from() const;
+  // When an ended one that has no stream may be dropped: at once if it was served to its end. Not
+  // while processes of it live, so that they stay known by its id.
+  Time droppable_from() const { return end_.lingering() ? kNever : output_droppable_from(); }
+  Time output_droppable_from() const;
+  // It ended and processes that it started live on.
+  bool left_processes() const { return end_.lingering() && (others_remain_ || end_.terminating()); }
   // The end was fetched by a reader, so its output is only there for those who read it again.
   bool served() const { return served_at_ != kNever; }
   uint64_t log_cost() const { return log_->cost(); }
   // Of an ended one without streams: the record stays, the output goes.
   void DropOutput() { log_->DropOutput(); }
-  // For the agent's own shutdown, and when orphans of a terminating session may be gone.
+  // For the agent's own shutdown.
   void Terminate(Duration grace);
-  void CheckSession();
 
   // The agent's notes: its table knows of the end; its place among the served ones and what its
   // output was counted as there.
@@ -131,6 +137,8 @@ class Execution : public std::enable_shared_from_this<Execution> {
   Execution(Workshop* shop, const agent::v1::Start& start, std::unique_ptr<OutputLog> log,
             std::function<void(Execution&)> on_changed);
   void Adopt(Launched launched);
+  std::shared_ptr<ProcessTree> MakeTree(Supervised supervised);
+  void TakeInput(UniqueFd fd);
   void WatchPipe(const std::shared_ptr<OutputPipe>& pipe);
   void ReadPipe(const std::shared_ptr<OutputPipe>& pipe);
   enum class Pace { kOfTheReader, kFinal };
@@ -139,7 +147,10 @@ class Execution : public std::enable_shared_from_this<Execution> {
   void ResumePipes();
   void ClosePipe(OutputPipe& pipe);
   void CutOutput();
-  void OnLeaderEnded(const siginfo_t& info);
+  void OnLeaderEnded(const ProcessTree::End& end);
+  void OnOthersRemain();
+  void OnSupervisorKilled();
+  void OnTreeGone();
   void OnInputGone();
   void Act();
   void Finish();
@@ -161,7 +172,9 @@ class Execution : public std::enable_shared_from_this<Execution> {
   InputLedger ledger_;
   EndDecider end_;
   pid_t pid_ = 0;
-  bool reaped_ = true;
+  std::shared_ptr<ProcessTree> tree_;  // none when it could not be started
+  bool others_remain_ = false;
+  uint64_t oom_kills_before_ = 0;
   bool paused_ = false;  // the log is full; the program waits
   bool unread_ = false;  // the log was closed over bytes that were still in a pipe
   bool log_finished_ = false;

@@ -1,6 +1,7 @@
 #include "lib/guest/launch.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,13 +77,23 @@ absl::Status ValidateStart(const agent::v1::Start& start) {
   return ValidateEnv(start.env(), "env");
 }
 
+std::vector<ResourceLimit> TakeProgramLimits(uint64_t max_processes) {
+  struct rlimit files = {};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  std::vector<ResourceLimit> limits = {{RLIMIT_NOFILE, files.rlim_cur, files.rlim_max}};
+  if (max_processes != 0) limits.push_back({RLIMIT_NPROC, max_processes, max_processes});
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  return limits;
+}
+
 std::optional<LaunchFailure> Launch(const agent::v1::Start& start, const Environment& environment,
-                                    const LaunchSettings& settings, Launched* launched) {
+                                    LaunchSettings* settings, Launched* launched) {
   SpawnSpec spec;
   Environment::Composed composed = environment.Compose(start.env());
   spec.argv.assign(start.argv().begin(), start.argv().end());
   spec.env = std::move(composed.entries);
-  spec.cwd = start.cwd().empty() ? settings.workspace : start.cwd();
+  spec.cwd = start.cwd().empty() ? settings->workspace : start.cwd();
   if (const int error = ResolveProgram(spec.argv[0], composed.path, spec.cwd, &spec.path)) {
     if (const int folder = CheckFolder(spec.cwd)) return Failure(folder, "cwd", spec.cwd);
     return Failure(error, "exec", spec.argv[0]);
@@ -90,14 +101,12 @@ std::optional<LaunchFailure> Launch(const agent::v1::Start& start, const Environ
   ChildEnds child;
   if (!MakeStreams(start.stdin(), launched, &child)) return Failure(errno, "pipe", "");
   spec.fds = {{child.input.get(), 0}, {child.output.get(), 1}, {child.error.get(), 2}};
-  spec.cgroup_procs_fd = settings.cgroup_procs_fd;
-  spec.rlimits = {settings.open_files};
-  Spawned spawned;
-  if (const auto error = Spawn(spec, &spawned)) {
+  spec.cgroup_procs_fd = settings->cgroup_procs_fd;
+  spec.rlimits = settings->rlimits;
+  if (const auto error = Supervise(spec, &settings->supervisors, &launched->tree)) {
     const bool about_folder = std::strcmp(error->step, "cwd") == 0;
     return Failure(error->error_number, error->step, about_folder ? spec.cwd : spec.path);
   }
-  launched->pid = spawned.pid;
   return std::nullopt;
 }
 

@@ -16,7 +16,6 @@
 namespace sandbroker::guest {
 namespace {
 
-constexpr int kCgroupFd = 5;
 constexpr int kBinaryFd = 7;
 
 using Flags = std::map<std::string, std::string>;
@@ -53,11 +52,6 @@ void Take(Flags* flags, const char* name, std::string* out) {
   flags->erase(it);
 }
 
-void LookAtInheritedFds(AgentOptions* options) {
-  if (::fcntl(kCgroupFd, F_GETFD) >= 0) options->cgroup_procs_fd = kCgroupFd;
-  ::close(kBinaryFd);
-}
-
 }  // namespace
 
 std::string AgentUsage() {
@@ -65,6 +59,8 @@ std::string AgentUsage() {
          "                        (--secret-fd N | --secret-file PATH)\n"
          "                        [--workspace DIR] [--output-budget BYTES]\n"
          "                        [--max-executions N] [--max-tombstones N]\n"
+         "                        [--max-leftovers N] [--max-processes N]\n"
+         "                        [--cgroup-procs-fd N] [--oom-events-fd N]\n"
          "                        [--backstop-ms N] [--sandbox NAME]\n";
 }
 
@@ -76,13 +72,16 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
   Take(&*flags, "secret-file", &options.secret_file);
   Take(&*flags, "workspace", &options.workspace);
   Take(&*flags, "sandbox", &options.sandbox);
-  for (absl::Status status :
-       {Take(&*flags, "listen-fd", &options.listen_fd),
-        Take(&*flags, "secret-fd", &options.secret_fd),
-        Take(&*flags, "output-budget", &options.output_budget),
-        Take(&*flags, "max-executions", &options.executions.max_executions),
-        Take(&*flags, "backstop-ms", &options.backstop_ms),
-        Take(&*flags, "max-tombstones", &options.executions.max_tombstones)}) {
+  for (absl::Status status : {Take(&*flags, "listen-fd", &options.listen_fd),
+                              Take(&*flags, "secret-fd", &options.secret_fd),
+                              Take(&*flags, "output-budget", &options.output_budget),
+                              Take(&*flags, "max-executions", &options.executions.max_executions),
+                              Take(&*flags, "backstop-ms", &options.backstop_ms),
+                              Take(&*flags, "max-leftovers", &options.max_leftovers),
+                              Take(&*flags, "max-tombstones", &options.executions.max_tombstones),
+                              Take(&*flags, "max-processes", &options.max_processes),
+                              Take(&*flags, "cgroup-procs-fd", &options.cgroup_procs_fd),
+                              Take(&*flags, "oom-events-fd", &options.oom_events_fd)}) {
     if (!status.ok()) return status;
   }
   if (!flags->empty()) {
@@ -93,7 +92,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
     return absl::InvalidArgumentError("--listen-fd and --listen-unix exclude each other");
   }
   if (options.secret_fd < 0 && options.secret_file.empty()) options.secret_fd = 4;
-  if (options.listen_fd >= 0) LookAtInheritedFds(&options);
+  if (options.listen_fd >= 0) ::close(kBinaryFd);
   return options;
 }
 

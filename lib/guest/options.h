@@ -23,6 +23,11 @@ struct AgentOptions {
   std::string workspace = "/workspace";
   // cgroup.procs that executions enter; -1 = they stay where the agent is.
   int cgroup_procs_fd = -1;
+  // That cgroup's count of OOM kills (memory.events or memory.oom_control); -1 = not told.
+  int oom_events_fd = -1;
+
+  // Most processes and threads of all programs together (RLIMIT_NPROC); 0 = as inherited.
+  uint64_t max_processes = 0;
 
   // Which sandbox this is: only to be seen in the command line, by a broker that looks for it.
   std::string sandbox;
@@ -31,6 +36,8 @@ struct AgentOptions {
 
   uint64_t output_budget = 256 * 1024 * 1024;
   ExecutionTable::Limits executions;
+  // Ended executions of which processes live on; further starts are refused with CAPACITY.
+  size_t max_leftovers = 256;
   // A connection that has not shown the secret by then is closed.
   Duration handshake_bound = std::chrono::seconds(5);
   size_t max_strangers = 16;  // connections within the handshake
@@ -39,7 +46,7 @@ struct AgentOptions {
   Duration shutdown_grace = std::chrono::seconds(2);
 };
 
-// With --listen-fd, descriptor 5 is the cgroup if it is open, and 7 (the binary itself) is closed.
+// With --listen-fd, descriptor 7 (the binary itself) is closed.
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv);
 std::string AgentUsage();
 

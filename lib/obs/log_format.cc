@@ -101,6 +101,12 @@ std::string_view LevelName(Level level) {
   return "unknown";
 }
 
+std::string QuoteJson(std::string_view text) {
+  std::string quoted;
+  AppendQuoted(&quoted, text);
+  return quoted;
+}
+
 std::string FormatLine(LogFormat format, std::chrono::system_clock::time_point when, Level level,
                        std::string_view message, std::initializer_list<Field> fields) {
   const bool json = format == LogFormat::kJson;

@@ -12,6 +12,9 @@ namespace sandbroker::obs {
 
 std::string_view LevelName(Level level);
 
+// As a JSON string, with its quotes: valid UTF-8, other bytes become U+FFFD.
+std::string QuoteJson(std::string_view text);
+
 // Without the newline, and with no newline or control byte inside. JSON is valid UTF-8: other
 // bytes become U+FFFD. Text quotes values that hold anything but plain characters.
 std::string FormatLine(LogFormat format, std::chrono::system_clock::time_point when, Level level,

@@ -218,6 +218,13 @@ void App::LogStart(const Parts& parts, const std::string& address) const {
             {"isolation", DescribeIsolation(config_)},
             {"state_dir", config_.server.state_dir},
             {"pid", getpid()}});
+  for (const local::Protection& one : parts.backend.Protections()) {
+    obs::Log(Level::kInfo, "protection",
+             {{"name", one.name},
+              {"state", local::StateName(one.state)},
+              {"detail", one.detail},
+              {"remedy", one.remedy}});
+  }
 }
 
 }  // namespace sandbroker::app

@@ -22,6 +22,7 @@ local::LocalSettings ToLocalSettings(const config::Config& config) {
   settings.bwrap_path = config.local.bwrap;
   settings.uid_first = config.local.uid_first;
   settings.uid_count = config.local.uid_count;
+  settings.cgroup_parent = config.local.cgroup;
   settings.start_bound = config.local.start_bound;
   settings.relink_bound = config.local.relink_bound;
   settings.warm_backstop = config.server.min_backstop;
@@ -32,6 +33,10 @@ local::LocalSettings ToLocalSettings(const config::Config& config) {
     to.rootfs = from.rootfs;
     to.workspace_bytes = from.workspace.bytes;
     to.tmp_bytes = from.tmp.bytes;
+    to.memory_bytes = from.memory.bytes;
+    to.pids = from.pids;
+    to.advisory_limits = from.limits == "advisory";
+    to.open_files = from.open_files;
     to.env.assign(from.env.begin(), from.env.end());
   }
   for (const auto& [name, from] : config.pools) {

@@ -57,6 +57,16 @@ TEST_F(BrokerAcquire, Release_ReportsWhatStillRanAndEndsIt) {
   EXPECT_EQ(observer.ended->sandbox_gone().cause(), "released");
 }
 
+TEST_F(BrokerAcquire, Release_ReportsExecutionsThatLeftProcessesBehind) {
+  const std::string handle = AcquireHandle();
+  agent::Report report;
+  report.add_running_ids("runs");
+  report.add_leftover_ids("left-a-daemon");
+  backend_.only_link()->report = report;
+  EXPECT_EQ(Get(broker_.Release(me_, handle))->ended_executions,
+            (std::vector<std::string>{"runs", "left-a-daemon"}));
+}
+
 // T97: a retried create must not make two.
 TEST_F(BrokerAcquire, T97_RepeatedRequestId_GetsTheSameSandbox) {
   const std::string handle = AcquireHandle(WithId("r1"));

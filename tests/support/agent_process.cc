@@ -44,6 +44,14 @@ std::string StatusLine(pid_t pid, const std::string& key) {
   return "";
 }
 
+std::vector<pid_t> ChildrenOf(pid_t parent) {
+  const std::string pid = std::to_string(parent);
+  std::ifstream in("/proc/" + pid + "/task/" + pid + "/children");
+  std::vector<pid_t> pids;
+  for (pid_t child; in >> child;) pids.push_back(child);
+  return pids;
+}
+
 }  // namespace
 
 bool Runs(pid_t pid) {
@@ -79,8 +87,11 @@ AgentProcess::AgentProcess(const std::vector<std::string>& flags,
 
 AgentProcess::~AgentProcess() {
   if (pid_ > 0) {
+    const std::vector<pid_t> left = programs();
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
+    // Outside a pid namespace they would outlive it.
+    for (const pid_t pid : left) ::kill(pid, SIGKILL);
   }
   std::error_code ignored;
   std::filesystem::remove_all(dir_, ignored);
@@ -102,18 +113,36 @@ size_t AgentProcess::open_fds() const {
 }
 
 size_t AgentProcess::zombies() const {
-  const std::string pid = std::to_string(pid_);
-  std::ifstream in("/proc/" + pid + "/task/" + pid + "/children");
   size_t zombies = 0;
-  pid_t child;
-  while (in >> child) {
+  for (const pid_t child : ChildrenOf(pid_)) {
     if (StatusLine(child, "State:").find('Z') != std::string::npos) ++zombies;
   }
   return zombies;
 }
 
+std::vector<pid_t> AgentProcess::Below(bool supervisors) const {
+  std::vector<pid_t> found, todo{pid_};
+  while (!todo.empty()) {
+    const pid_t parent = todo.back();
+    todo.pop_back();
+    for (const pid_t child : ChildrenOf(parent)) {
+      todo.push_back(child);
+      const bool supervisor = StatusLine(child, "Name:") == "\tsupervisor";
+      if (Runs(child) && supervisor == supervisors) found.push_back(child);
+    }
+  }
+  return found;
+}
+
+std::vector<pid_t> AgentProcess::programs() const { return Below(false); }
+std::vector<pid_t> AgentProcess::supervisors() const { return Below(true); }
+
 size_t AgentProcess::resident_bytes() const {
   return std::strtoull(StatusLine(pid_, "VmRSS:").c_str(), nullptr, 10) * 1024;
+}
+
+size_t AgentProcess::threads() const {
+  return std::strtoull(StatusLine(pid_, "Threads:").c_str(), nullptr, 10);
 }
 
 int AgentProcess::WaitEnd() {

@@ -32,11 +32,17 @@ class AgentProcess {
   size_t open_fds() const;
   // Children of it in state Z.
   size_t zombies() const;
+  // All live processes below it but its supervisors; and those.
+  std::vector<pid_t> programs() const;
+  std::vector<pid_t> supervisors() const;
   size_t resident_bytes() const;
+  size_t threads() const;
   // Waits for it to end by itself; its wait status, or -1 when the bound ran out.
   int WaitEnd();
 
  private:
+  std::vector<pid_t> Below(bool supervisors) const;
+
   std::string dir_;
   std::string socket_path_;
   std::string secret_;

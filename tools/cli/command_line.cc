@@ -22,12 +22,14 @@ struct Parser {
   ReleaseCommand release;
   CapacityCommand capacity;
   InfoCommand info;
+  DoctorCommand doctor;
 
   explicit Parser(std::chrono::system_clock::time_point now);
   std::optional<Command> Result(const std::vector<std::string>& after_dashes);
 
  private:
   CLI::App* Add(const std::string& name, const std::string& description, CommonFlags& common);
+  void AddDoctor();
   void AddRelease(std::chrono::system_clock::time_point now);
 };
 
@@ -66,6 +68,15 @@ Parser::Parser(std::chrono::system_clock::time_point now) {
   command = Add("capacity", "Show how full the pools are.", capacity.common);
   command->add_option("--pool", capacity.pool, "only this one")->type_name("NAME");
   Add("info", "Show what the server is and can do.", info.common);
+  AddDoctor();
+}
+
+void Parser::AddDoctor() {
+  CLI::App* command = app.add_subcommand("doctor", "Show what protects sandboxes on this host.");
+  command->add_flag("--json", doctor.json, "one JSON object");
+  command->add_option("--config", doctor.config, "the server's configuration file")
+      ->type_name("FILE");
+  command->add_option("--server", doctor.server, "the sandbrokerd program")->type_name("PATH");
 }
 
 void Parser::AddRelease(std::chrono::system_clock::time_point now) {
@@ -111,6 +122,7 @@ std::optional<Command> Parser::Result(const std::vector<std::string>& after_dash
   if (name == "ls") return list;
   if (name == "capacity") return capacity;
   if (name == "info") return info;
+  if (name == "doctor") return doctor;
   if (name == "release") {
     if (release.sandbox_ids.empty() && release.bulk.label_selector.empty()) {
       throw CLI::ValidationError("release", "name sandboxes, or give --selector");

@@ -56,8 +56,15 @@ struct InfoCommand {
   CommonFlags common;
 };
 
+// Asks no server: it looks at this host.
+struct DoctorCommand {
+  bool json = false;
+  std::string config;  // the server's; empty = its defaults
+  std::string server;  // the program; empty = beside this one, or in PATH
+};
+
 using Command = std::variant<AcquireCommand, RunCommand, ExecCommand, ListCommand, ReleaseCommand,
-                             CapacityCommand, InfoCommand>;
+                             CapacityCommand, InfoCommand, DoctorCommand>;
 
 struct ParsedCommandLine {
   std::optional<Command> command;

@@ -12,5 +12,6 @@ int Execute(const ListCommand& command);
 int Execute(const ReleaseCommand& command);
 int Execute(const CapacityCommand& command);
 int Execute(const InfoCommand& command);
+int Execute(const DoctorCommand& command);
 
 }  // namespace sandbroker::cli

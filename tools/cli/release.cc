@@ -7,6 +7,15 @@
 namespace sandbroker::cli {
 namespace {
 
+std::string Line(const std::string& id, const v1::ReleaseResponse& response) {
+  if (response.already_gone()) return id + " was already gone\n";
+  std::string line = id + " released";
+  for (int i = 0; i < response.ended_executions_size(); ++i) {
+    line += StrCat(i == 0 ? "; it ended " : ", ", response.ended_executions(i));
+  }
+  return line + "\n";
+}
+
 // One line for each; goes on after a failure.
 int ReleaseEach(const client::Client& client, const ReleaseCommand& command) {
   int exit_code = 0;
@@ -17,9 +26,7 @@ int ReleaseEach(const client::Client& client, const ReleaseCommand& command) {
       exit_code = kExitFailure;
       continue;
     }
-    const int printed = command.common.json        ? Print(ToJson(*response) + "\n")
-                        : response->already_gone() ? Print(id + " was already gone\n")
-                                                   : Print(id + " released\n");
+    const int printed = Print(command.common.json ? ToJson(*response) + "\n" : Line(id, *response));
     if (printed != 0) exit_code = printed;
   }
   return exit_code;

@@ -3,20 +3,25 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
+#include "lib/backend/local/cgroups.h"
+#include "lib/backend/local/host_facts.h"
 #include "lib/backend/local/isolation.h"
 #include "lib/backend/local/processes.h"
 #include "lib/backend/local/record_files.h"
+#include "lib/backend/local/syscall_filter.h"
 #include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
@@ -61,8 +66,8 @@ absl::StatusOr<UniqueFd> BindSocket(const std::string& path) {
   return socket;
 }
 
-absl::StatusOr<UniqueFd> MemoryFile(const std::string& content) {
-  UniqueFd file(memfd_create("etc", MFD_CLOEXEC));
+absl::StatusOr<UniqueFd> MemoryFile(const char* name, const std::string& content) {
+  UniqueFd file(memfd_create(name, MFD_CLOEXEC));
   if (!file.valid()) return SystemError("memfd_create", errno);
   if (write(file.get(), content.data(), content.size()) != static_cast<ssize_t>(content.size()) ||
       lseek(file.get(), 0, SEEK_SET) != 0) {
@@ -82,7 +87,19 @@ struct Inherited {
   }
 };
 
-absl::Status GiveCommon(const LocalSettings& settings, Inherited* inherited) {
+// The same for all sandboxes, so made once.
+absl::Status GiveSyscallFilter(Inherited* inherited) {
+  static const absl::StatusOr<std::string> program = CompileSyscallFilter();
+  if (!program.ok()) return MakeError(Reason::kIsolationUnavailable, MessageOf(program.status()));
+  absl::StatusOr<UniqueFd> file = MemoryFile("seccomp", *program);
+  if (!file.ok()) return file.status();
+  inherited->Give(*std::move(file), kSeccompFd);
+  return absl::OkStatus();
+}
+
+absl::Status GiveCommon(const LocalSettings& settings, const TemplateSettings& tmpl,
+                        Inherited* inherited) {
+  SANDBROKER_RETURN_IF_ERROR(GiveSyscallFilter(inherited));
   UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   if (!null.valid()) return SystemError("/dev/null", errno);
   inherited->map.emplace_back(null.get(), 0);
@@ -90,9 +107,10 @@ absl::Status GiveCommon(const LocalSettings& settings, Inherited* inherited) {
   UniqueFd agent(open(settings.agent_path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!agent.valid()) return SystemError(StrCat("agent ", settings.agent_path), errno);
   inherited->Give(std::move(agent), kAgentFd);
+  if (!tmpl.rootfs.empty()) return absl::OkStatus();  // it has an /etc of its own
   int number = kFirstEtcFd;
   for (const EtcFile& file : MinimalEtc()) {
-    absl::StatusOr<UniqueFd> memory = MemoryFile(file.content);
+    absl::StatusOr<UniqueFd> memory = MemoryFile("etc", file.content);
     if (!memory.ok()) return memory.status();
     inherited->Give(*std::move(memory), number++);
   }
@@ -107,6 +125,15 @@ std::string FindBwrap(const LocalSettings& settings) {
   return error == 0 && access(resolved.c_str(), X_OK) == 0 ? resolved : "";
 }
 
+// A core of one byte is no core at all, not even for a handler on the host that core_pattern pipes
+// them to: for that one, 0 would mean no limit.
+std::vector<ResourceLimit> Limits(const TemplateSettings& tmpl) {
+  struct rlimit files = {};
+  getrlimit(RLIMIT_NOFILE, &files);
+  const rlim_t hard = std::min<rlim_t>(files.rlim_max, tmpl.open_files);
+  return {{RLIMIT_NOFILE, std::min(files.rlim_cur, hard), hard}, {RLIMIT_CORE, 1, 1}};
+}
+
 absl::Status SpawnBwrap(const LocalSettings& settings, const TemplateSettings& tmpl,
                         const std::vector<std::string>& agent_args, uid_t host_uid,
                         const Inherited& inherited, Spawned* spawned) {
@@ -118,9 +145,11 @@ absl::Status SpawnBwrap(const LocalSettings& settings, const TemplateSettings& t
   }
   std::vector<std::string> command = {StrCat("/proc/self/fd/", kAgentFd)};
   command.insert(command.end(), agent_args.begin(), agent_args.end());
-  spec.argv = BubblewrapArgv(settings.bwrap_path, tmpl, command);
+  static const std::vector<HiddenPath> hidden = ExistingHiddenPaths();
+  spec.argv = BubblewrapArgv(settings.bwrap_path, tmpl, hidden, command);
   spec.cwd = "/";
   spec.fds = inherited.map;
+  spec.rlimits = Limits(tmpl);
   if (host_uid != 0) spec.user = {host_uid, static_cast<gid_t>(host_uid)};
   if (const auto error = Spawn(spec, spawned)) {
     if (std::string_view(error->step) == "exec") {
@@ -154,6 +183,28 @@ absl::StatusOr<UniqueFd> SecretPipe(const std::string& secret) {
   return std::move(pipe->read);
 }
 
+std::vector<std::string> AgentArguments(const TemplateSettings& tmpl) {
+  return {"--workspace",     "/workspace",
+          "--listen-fd",     std::to_string(kListenFd),
+          "--secret-fd",     std::to_string(kSecretFd),
+          "--max-processes", std::to_string(tmpl.pids != 0 ? tmpl.pids : kDefaultPids)};
+}
+
+// Where memory can't be limited although the template says so, the limit is advisory: the backend's
+// probe has refused the others.
+absl::Status GiveCgroup(const LocalSettings& settings, const TemplateSettings& tmpl,
+                        const std::string& uid, Inherited* inherited,
+                        std::vector<std::string>* agent_args) {
+  if (tmpl.memory_bytes == 0 || !settings.cgroups.usable()) return absl::OkStatus();
+  absl::StatusOr<SandboxCgroup> cgroup = MakeSandboxCgroup(settings.cgroups, uid, tmpl);
+  if (!cgroup.ok()) return cgroup.status();
+  inherited->Give(std::move(cgroup->procs), kCgroupProcsFd);
+  inherited->Give(std::move(cgroup->oom_events), kOomEventsFd);
+  agent_args->insert(agent_args->end(), {"--cgroup-procs-fd", std::to_string(kCgroupProcsFd),
+                                         "--oom-events-fd", std::to_string(kOomEventsFd)});
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Locate(const std::string& directory, Launched* launched) {
@@ -175,13 +226,15 @@ absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSet
   launched.secret = order.secret;
 
   Inherited inherited;
-  SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, &inherited));
+  SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, tmpl, &inherited));
   absl::StatusOr<UniqueFd> socket = BindSocket(launched.socket_path);
   if (!socket.ok()) return socket.status();
   inherited.Give(*std::move(socket), kListenFd);
   absl::StatusOr<UniqueFd> secret = SecretPipe(launched.secret);
   if (!secret.ok()) return secret.status();
   inherited.Give(*std::move(secret), kSecretFd);
+  std::vector<std::string> agent_args = AgentArguments(tmpl);
+  SANDBROKER_RETURN_IF_ERROR(GiveCgroup(settings, tmpl, order.uid, &inherited, &agent_args));
   absl::StatusOr<Pipe> info = MakePipe();
   absl::StatusOr<Pipe> errors = MakePipe();
   if (!info.ok()) return info.status();
@@ -194,13 +247,11 @@ absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSet
   const auto patience =
       std::chrono::duration_cast<std::chrono::milliseconds>(settings.start_bound + kAgentPatience);
   Spawned spawned;
+  agent_args.insert(agent_args.end(),
+                    {"--backstop-ms", std::to_string(patience.count()), kSandboxFlag, order.uid});
   SANDBROKER_FAIL_POINT("launch.recorded");
   SANDBROKER_RETURN_IF_ERROR(
-      SpawnBwrap(settings, tmpl,
-                 {"--workspace", "/workspace", "--listen-fd", std::to_string(kListenFd),
-                  "--secret-fd", std::to_string(kSecretFd), "--backstop-ms",
-                  std::to_string(patience.count()), kSandboxFlag, order.uid},
-                 order.host_uid, inherited, &spawned));
+      SpawnBwrap(settings, tmpl, agent_args, order.host_uid, inherited, &spawned));
   SANDBROKER_FAIL_POINT("launch.spawned");
   launched.monitor_pid = spawned.pid;
   launched.monitor_pidfd = std::move(spawned.pidfd);
@@ -220,7 +271,7 @@ pid_t ReadChildPid(int info_fd) {
 absl::Status ProbeIsolation(const LocalSettings& settings) {
   for (const auto& [name, tmpl] : settings.templates) {
     Inherited inherited;
-    SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, &inherited));
+    SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, tmpl, &inherited));
     absl::StatusOr<Pipe> info = MakePipe();
     absl::StatusOr<Pipe> errors = MakePipe();
     if (!info.ok()) return info.status();
@@ -238,8 +289,8 @@ absl::Status ProbeIsolation(const LocalSettings& settings) {
     }
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
     return MakeError(Reason::kIsolationUnavailable,
-                     StrCat("template '", name, "': ", ExplainFailure(complaint), " [",
-                            StripWhitespace(complaint), "]"));
+                     StrCat("template '", name, "': ", ExplainFailure(complaint, ReadHostFacts()),
+                            " [", StripWhitespace(complaint), "]"));
   }
   return absl::OkStatus();
 }

@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "lib/async/for_each.h"
+#include "lib/backend/local/cgroups.h"
+#include "lib/backend/local/host_facts.h"
 #include "lib/backend/local/leftovers.h"
+#include "lib/backend/local/limits.h"
 #include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
@@ -39,7 +42,7 @@ LocalBackend::LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope,
       blocking_(blocking),
       scope_(scope),
       files_(StrCat(settings_.state_dir, "/sandboxes")),
-      records_(files_, blocking, scope),
+      records_(files_, blocking, scope, [this](const std::string& uid) { RemoveSandbox(uid); }),
       uids_(settings_.uid_first, settings_.uid_count, geteuid() == 0) {
   const PoolParts parts{loop, blocking, scope, dialer, metrics, settings_, uids_, records_};
   for (const PoolSettings& pool : settings_.pools) {
@@ -47,7 +50,22 @@ LocalBackend::LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope,
   }
 }
 
-absl::Status LocalBackend::Probe() const { return ProbeIsolation(settings_); }
+absl::Status LocalBackend::Probe() {
+  settings_.cgroups = PrepareCgroups(settings_);
+  const LimitFindings findings = CheckLimits(settings_, ReadHostFacts());
+  for (const std::string& warning : findings.warned) {
+    obs::Log(obs::Level::kWarning, "a limit is not enforced", {{"why", warning}});
+  }
+  if (!findings.refused.empty()) {
+    return MakeError(Reason::kIsolationUnavailable,
+                     StrCat(findings.refused[0], "; or set limits: advisory"));
+  }
+  return ProbeIsolation(settings_);
+}
+
+std::vector<Protection> LocalBackend::Protections() const {
+  return DescribeProtections(settings_, ReadHostFacts(), absl::OkStatus());
+}
 
 broker::LeftoverAction LocalBackend::Decide(const FoundSandbox& found) const {
   broker::Leftover facts;
@@ -103,7 +121,7 @@ Task<void> LocalBackend::EndLeftovers(std::map<std::string, uid_t> uids) {
   const auto work = [this, names] {
     std::set<std::string> left = EndMarked(names, kEndBound);
     for (const std::string& uid : names) {
-      if (left.count(uid) == 0) files_.Remove(uid);
+      if (left.count(uid) == 0) RemoveSandbox(uid);
     }
     return left;
   };
@@ -117,12 +135,18 @@ Task<void> LocalBackend::EndLeftovers(std::map<std::string, uid_t> uids) {
   }
 }
 
+void LocalBackend::RemoveSandbox(const std::string& uid) {
+  RemoveSandboxCgroup(settings_.cgroups, uid);
+  files_.Remove(uid);
+}
+
 void LocalBackend::Start() {
   for (auto& [name, pool] : pools_) pool->Start();
 }
 
 Task<void> LocalBackend::Shutdown() {
   for (auto& [name, pool] : pools_) co_await pool->Shutdown();
+  RemoveCgroups(settings_.cgroups);
 }
 
 std::vector<std::string> LocalBackend::capabilities() const {

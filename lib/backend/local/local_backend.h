@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/backend/local/pool.h"
+#include "lib/backend/local/protections.h"
 #include "lib/backend/local/settings.h"
 #include "lib/broker/backend.h"
 
@@ -19,8 +20,11 @@ class LocalBackend final : public broker::Backend {
   LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope, broker::AgentDialer& dialer,
                obs::Metrics& metrics, LocalSettings settings);
 
-  // Whether this host can isolate; blocks for some 10 ms. Before Start, any thread.
-  absl::Status Probe() const;
+  // Whether this host can isolate and keep the templates' limits; blocks for some 10 ms. Before
+  // Recover.
+  absl::Status Probe();
+  // For the log at start. After Probe.
+  std::vector<Protection> Protections() const;
   // Finds the sandboxes of an earlier broker: those whose agents prove themselves go to the
   // observer or to their pool, the others are ended and their folders removed. Completes within a
   // bound. Before Start, and before anybody is served.
@@ -48,8 +52,10 @@ class LocalBackend final : public broker::Backend {
  private:
   broker::LeftoverAction Decide(const FoundSandbox& found) const;
   Task<void> EndLeftovers(std::map<std::string, uid_t> uids);
+  // The folder and the cgroup. Blocks; any thread.
+  void RemoveSandbox(const std::string& uid);
 
-  LocalSettings settings_;
+  LocalSettings settings_;  // as given, until Probe adds what the host offers
   BlockingPool& blocking_;
   TaskScope& scope_;
   RecordFiles files_;

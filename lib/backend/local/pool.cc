@@ -23,7 +23,8 @@ using std::chrono::seconds;
 // What a sandbox is made of. Another program or another way of starting it gives another one.
 std::string MadeOf(const LocalSettings& settings, const TemplateSettings& tmpl) {
   FieldList fields("made.1");
-  fields.Add(SANDBROKER_VERSION).AddAll(BubblewrapArgv(settings.bwrap_path, tmpl, {}));
+  fields.Add(SANDBROKER_VERSION).AddAll(BubblewrapArgv(settings.bwrap_path, tmpl, {}, {}));
+  fields.Add(static_cast<int64_t>(tmpl.memory_bytes)).Add(static_cast<int64_t>(tmpl.pids));
   return HexEncode(fields.Hash());
 }
 

@@ -107,6 +107,7 @@ class Pool {
   void OnStartFailed(const std::string& why);
   void Forget(const std::string& uid);
   Task<void> Remove(std::string uid, uid_t host_uid);
+  Task<void> WaitForRemovals();
   void LetGoOfKept();
   // Kills a member and waits, bounded, until it is gone.
   Task<absl::Status> End(std::string uid, std::string why);
@@ -129,6 +130,8 @@ class Pool {
   std::map<std::string, Member> members_;  // by sandbox uid
   std::deque<std::string> ready_;          // oldest first
   std::map<broker::AcquireQueue::Ticket, OneShot<Handed>> waiters_;
+  size_t removing_ = 0;  // folders of sandboxes that are gone
+  OneShot<bool> removed_;
   bool draining_ = false;
   std::string last_error_;
   Duration backoff_{0};

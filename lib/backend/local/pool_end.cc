@@ -25,6 +25,7 @@ void Pool::Forget(const std::string& uid) {
   const auto it = members_.find(uid);
   const uid_t host_uid = it->second.record.host_uid;
   members_.erase(it);
+  ++removing_;
   parts_.scope.Spawn("remove sandbox folder", Remove(uid, host_uid));
   Publish();
 }
@@ -34,7 +35,15 @@ Task<void> Pool::Remove(std::string uid, uid_t host_uid) {
   co_await parts_.records.Remove(std::move(uid));
   SANDBROKER_FAIL_POINT("release.record_removed");
   parts_.uids.Free(host_uid);
+  if (--removing_ == 0) std::exchange(removed_, OneShot<bool>()).Set(true);
   Refill();
+}
+
+Task<void> Pool::WaitForRemovals() {
+  while (removing_ > 0) {
+    const OneShot<bool> removed = removed_;
+    co_await removed.Wait();
+  }
 }
 
 Task<absl::Status> Pool::Release(std::string uid) {
@@ -93,6 +102,7 @@ Task<void> Pool::Shutdown() {
     const absl::Status status = co_await End(std::move(uid), std::move(why));
     if (!status.ok()) co_return;
   }
+  co_await WaitForRemovals();
 }
 
 // Their records stand; their agents hear from the next broker, or end at their backstop.

@@ -1,6 +1,6 @@
 // State files on disk: written to a temporary and renamed, so that a file is there whole or not at
 // all. Not fsynced: a sandbox can't outlive the host it runs on, and what a killed process has
-// written stays in the kernel (docs/adr/0005). Blocking; any thread, one call a sandbox at a time.
+// written stays in the kernel (docs/adr/0006). Blocking; any thread, one call a sandbox at a time.
 #pragma once
 
 #include <string>

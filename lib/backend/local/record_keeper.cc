@@ -52,7 +52,7 @@ Task<void> RecordKeeper::Remove(std::string uid) {
     co_await idle.Wait();
   }
   const auto work = [this, uid] {
-    files_.Remove(uid);
+    remove_(uid);
     return true;
   };
   co_await blocking_.Run(work);

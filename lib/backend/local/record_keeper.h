@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -19,9 +20,11 @@ namespace sandbroker::local {
 
 class RecordKeeper {
  public:
-  // All outlive it.
-  RecordKeeper(RecordFiles& files, BlockingPool& blocking, TaskScope& scope)
-      : files_(files), blocking_(blocking), scope_(scope) {}
+  // All outlive it. `remove` is called on the blocking pool with the uid of a sandbox that is gone,
+  // and takes away its folder with all else that it had on this host.
+  RecordKeeper(RecordFiles& files, BlockingPool& blocking, TaskScope& scope,
+               std::function<void(const std::string&)> remove)
+      : files_(files), blocking_(blocking), scope_(scope), remove_(std::move(remove)) {}
 
   // Answers once this record, or one that was handed over later, is in place.
   Task<absl::Status> Write(const SandboxRecord& record);
@@ -42,6 +45,7 @@ class RecordKeeper {
   RecordFiles& files_;
   BlockingPool& blocking_;
   TaskScope& scope_;
+  const std::function<void(const std::string&)> remove_;
   std::map<std::string, Entry> entries_;  // with something to write
 };
 

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/backend/local/cgroup_paths.h"
 #include "lib/base/clock.h"
 
 namespace sandbroker::local {
@@ -20,9 +21,20 @@ struct TemplateSettings {
   // Sizes of the tmpfs behind /workspace, /tmp and /dev/shm. Memory of the host.
   uint64_t workspace_bytes = 256ull << 20;
   uint64_t tmp_bytes = 64ull << 20;
+  // Memory and processes of all programs of a sandbox together; 0 = not set. Without `pids` the
+  // bound is kDefaultPids, which costs no cgroup.
+  uint64_t memory_bytes = 0;
+  uint32_t pids = 0;
+  // A limit that this host can't enforce is warned of instead of refused.
+  bool advisory_limits = false;
+  // Most open descriptors of one program.
+  uint32_t open_files = 65536;
   // For every execution; an acquire's env and a Start's env win over it.
   std::vector<std::pair<std::string, std::string>> env;
 };
+
+// Against fork bombs, where a template says nothing.
+inline constexpr uint32_t kDefaultPids = 4096;
 
 struct PoolSettings {
   std::string name;
@@ -45,6 +57,10 @@ struct LocalSettings {
   // all run under the caller's.
   uid_t uid_first = 2000000;
   uint32_t uid_count = 4096;
+  // Below which cgroup those of the sandboxes are made; empty = the one this process is in.
+  std::string cgroup_parent;
+  // What the backend found there when it probed the host.
+  Cgroups cgroups;
   // From spawn to the first answer of the agent.
   Duration start_bound = std::chrono::seconds(20);
   // A link that dropped is dialled again for this long before the sandbox is given up and ended.

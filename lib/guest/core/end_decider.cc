@@ -14,6 +14,7 @@ void EndDecider::OnStarted(Time now) {
 void EndDecider::OnStartFailed(int error_number, const std::string& step,
                                const std::string& message) {
   start_failed_ = true;
+  tree_gone_ = true;
   ended_.emplace();
   auto* failed = ended_->mutable_start_failed();
   failed->set_error_number(error_number);
@@ -25,12 +26,31 @@ void EndDecider::OnLeaderEnded(Time now, const LeaderStatus& status) {
   if (leader_ended()) return;
   leader_ = status;
   leader_ended_at_ = now;
+  // The kernel kills with the signal that anybody can send: it was the kernel when its count rose
+  // and nobody here sent it.
+  out_of_memory_ = status.oom_kills && !status.code && status.signal == SIGKILL && !killed_ &&
+                   !kill_signal_sent_;
   reading_since_ = now;
   Settle(now);
 }
 
 void EndDecider::OnSessionGone(Time now) {
   session_gone_ = true;
+  Settle(now);
+}
+
+void EndDecider::OnTreeGone(Time now) {
+  tree_gone_ = true;
+  session_gone_ = true;
+  if (killed_) AwaitPipes(now);
+  Settle(now);
+}
+
+void EndDecider::OnSupervisorKilled(Time now) {
+  if (killed_) return;
+  terminating_ = true;
+  Kill(now);
+  actions_.pop_back();  // it is under way
   Settle(now);
 }
 
@@ -46,11 +66,12 @@ void EndDecider::OnOutputCut(Time now) {
 
 bool EndDecider::CutRuns() const {
   if (!leader_ || output_closed_ || output_cut_ || cut_asked_) return false;
-  if (terminating_) return killed_;
+  if (terminating_) return killed_ && (tree_gone_ || given_up_);
   return settings_.children != agent::v1::CHILDREN_WAIT;
 }
 
 Duration EndDecider::CutBound() const {
+  if (given_up_) return Duration::zero();
   if (killed_) return kBoundAfterKill;
   if (settings_.children == agent::v1::CHILDREN_DETACH) return Duration::zero();
   return settings_.children_bound;
@@ -65,61 +86,60 @@ void EndDecider::OnReading(Time now, bool reading) {
 }
 
 void EndDecider::Terminate(Time now, Duration grace) {
-  if (killed_ || ended_) return;
+  if (killed_ || (ended_ && tree_gone_)) return;
   if (!terminating_ && grace > Duration::zero()) actions_.push_back(Action::kTerm);
   terminating_ = true;
   kill_at_ = std::min(kill_at_, SaturatingAdd(now, grace));
-  if (grace <= Duration::zero()) Kill();
+  if (grace <= Duration::zero()) Kill(now);
 }
 
-void EndDecider::Kill() {
+void EndDecider::Kill(Time now) {
   if (killed_) return;
   killed_ = true;
   kill_at_ = kNever;
-  // The bound after the kill starts anew.
-  waited_ = Duration::zero();
+  if (!tree_gone_) give_up_at_ = SaturatingAdd(now, kKillBound);
+  AwaitPipes(now);
   actions_.push_back(Action::kKill);
 }
 
+// The bound for those who still hold a pipe starts anew.
+void EndDecider::AwaitPipes(Time now) {
+  waited_ = Duration::zero();
+  reading_since_ = now;
+}
+
 void EndDecider::OnCancel(Time now, const CancelRequest& request) {
-  if (ended_) return;
-  if (!leader_ && cause_ == Cause::kNone) {
+  if (!leader_ended() && cause_ == Cause::kNone) {
     cause_ = request.lease_expired ? Cause::kLease : Cause::kCancel;
     cancelled_by_ = request.by;
   }
   Terminate(now, request.kill_grace);
-  if (killed_) reading_since_ = now;
   Settle(now);
 }
 
 void EndDecider::OnTime(Time now) {
-  if (ended_) return;
-  if (now >= timeout_at_) {
+  if (now >= timeout_at_ && !ended_) {
     timeout_at_ = kNever;
     if (!leader_ && cause_ == Cause::kNone) cause_ = Cause::kTimeout;
     Terminate(now, settings_.kill_grace);
-    if (killed_) reading_since_ = now;
   }
-  if (now >= kill_at_) {
-    Kill();
-    reading_since_ = now;
-  }
+  if (now >= kill_at_) Kill(now);
+  if (now >= give_up_at_) given_up_ = true;
   Settle(now);
 }
 
 void EndDecider::Settle(Time now) {
-  if (ended_ || !leader_) return;
-  if (terminating_ && !killed_ && session_gone_ && !output_closed_) {
-    // Whoever still holds a pipe is outside the session, and deaf to our TERM.
-    Kill();
-    reading_since_ = now;
-  }
+  if (!leader_) return;
+  // Whoever lives or holds a pipe after that is outside the session, and deaf to our TERM.
+  const bool deaf = session_gone_ && !(tree_gone_ && (output_closed_ || ended_));
+  if (terminating_ && !killed_ && deaf) Kill(now);
+  if (ended_) return;
   if (CutRuns() && reading_ && waited_ + (now - reading_since_) >= CutBound()) {
     cut_asked_ = true;
     actions_.push_back(Action::kCutOutput);
   }
   const bool output_final = output_closed_ || output_cut_;
-  const bool nobody_left = !terminating_ || killed_ || session_gone_;
+  const bool nobody_left = !terminating_ || tree_gone_ || given_up_;
   if (!output_final || !nobody_left) return;
   ended_.emplace();
   FillReason(&*ended_);
@@ -146,13 +166,19 @@ void EndDecider::FillReason(agent::v1::Ended* ended) const {
     ended->mutable_exited()->set_code(*leader_->code);
     return;
   }
+  if (out_of_memory_) {
+    ended->mutable_out_of_memory();
+    return;
+  }
   ended->mutable_signaled()->set_number(leader_->signal);
   ended->mutable_signaled()->set_core_dumped(leader_->core_dumped);
 }
 
 Time EndDecider::NextDeadline() const {
-  if (ended_) return kNever;
+  if (tree_gone_ && ended_) return kNever;
+  if (ended_) return kill_at_;
   Time next = std::min(timeout_at_, kill_at_);
+  if (leader_ && !tree_gone_ && !given_up_) next = std::min(next, give_up_at_);
   if (CutRuns() && reading_) {
     next = std::min(next, SaturatingAdd(reading_since_, CutBound() - waited_));
   }

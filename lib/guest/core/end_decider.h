@@ -22,8 +22,10 @@ class EndDecider {
     agent::v1::Children children = agent::v1::CHILDREN_BOUNDED;
     Duration children_bound = std::chrono::seconds(5);
   };
-  // Once everything was killed, pipes that are still open belong to someone who left the session.
+  // Once nothing of it is left, pipes that are still open were given to another execution.
   static constexpr Duration kBoundAfterKill = std::chrono::milliseconds(500);
+  // What can't be killed in this time is stuck in the kernel; the end does not wait for it.
+  static constexpr Duration kKillBound = std::chrono::seconds(10);
 
   explicit EndDecider(const Settings& settings) : settings_(settings) {}
 
@@ -34,14 +36,23 @@ class EndDecider {
     std::optional<int> code;  // unset: it was ended by `signal`
     int signal = 0;
     bool core_dumped = false;
+    // The kernel ended processes of the sandbox for want of memory while this one ran.
+    bool oom_kills = false;
   };
   void OnLeaderEnded(Time now, const LeaderStatus& status);
-  // Nothing but the leader's own remains is left of the session.
+  // Nothing but the leader's own remains is left of the session: nobody else hears a TERM.
   void OnSessionGone(Time now);
+  // Nothing of all it started is left. After OnLeaderEnded.
+  void OnTreeGone(Time now);
+  // A program killed what holds the execution together; the shell kills all that is left of it.
+  void OnSupervisorKilled(Time now);
   // Both pipes are at their end and everything from them is in the log.
   void OnOutputClosed(Time now);
   // Whether the pipes are empty and being read: only then the children's bound runs.
   void OnReading(Time now, bool reading);
+
+  // A caller's own SIGKILL: the leader's end by it is no lack of memory.
+  void OnKillSignalSent() { kill_signal_sent_ = true; }
 
   struct CancelRequest {
     std::string by;
@@ -56,7 +67,7 @@ class EndDecider {
 
   enum class Action {
     kTerm,       // SIGTERM to the process group
-    kKill,       // SIGKILL to the group, then to all that can be attributed
+    kKill,       // SIGKILL to everything it started, wherever that has gone
     kCutOutput,  // the log is final although pipes are open
   };
   // What to do now, in order, until it answers nothing.
@@ -68,6 +79,8 @@ class EndDecider {
   bool leader_ended() const { return leader_.has_value() || start_failed_; }
   // TERM was sent for whatever reason; survivors get KILL.
   bool terminating() const { return terminating_; }
+  // It has its end, and processes that live on are ended only by a further cancel.
+  bool lingering() const { return ended_.has_value() && !tree_gone_; }
   // The one end. Final offset and completeness are the log's to say.
   const std::optional<agent::v1::Ended>& ended() const { return ended_; }
 
@@ -75,7 +88,8 @@ class EndDecider {
   enum class Cause { kNone, kTimeout, kCancel, kLease };
 
   void Terminate(Time now, Duration grace);
-  void Kill();
+  void Kill(Time now);
+  void AwaitPipes(Time now);
   void Settle(Time now);
   void FillReason(agent::v1::Ended* ended) const;
   bool CutRuns() const;
@@ -89,7 +103,12 @@ class EndDecider {
   std::string cancelled_by_;
   bool terminating_ = false;
   bool killed_ = false;
+  bool kill_signal_sent_ = false;
+  bool out_of_memory_ = false;
   bool session_gone_ = false;
+  bool tree_gone_ = false;
+  Time give_up_at_ = kNever;
+  bool given_up_ = false;
   bool start_failed_ = false;
   std::optional<LeaderStatus> leader_;
   Time leader_ended_at_{};

@@ -225,7 +225,9 @@ class World {
     leader_over_ = true;
     if (Chance(2)) end_.OnCancel(now_, {"somebody", seconds(1), false});
     end_.OnLeaderEnded(now_, {0, 0, false});
-    end_.OnSessionGone(now_);
+    if (Chance(2)) end_.OnSessionGone(now_);
+    if (Chance(4)) end_.OnSupervisorKilled(now_);
+    end_.OnTreeGone(now_);
     end_.OnOutputClosed(now_);
     CountEnd();
     end_.OnCancel(now_, {"late", Duration::zero(), false});

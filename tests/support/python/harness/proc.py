@@ -40,10 +40,34 @@ def descendants(pid):
     return below
 
 
+# What an agent's helper process an execution is called; it shares the agent's memory and file.
+SUPERVISOR = "supervisor"
+
+
 def agents(pid):
     """Agents below the broker `pid`: the processes that run the agent's file."""
     return [child for child, stat in descendants(pid).items()
-            if stat["state"] != "Z" and _program(child).endswith("sandbroker-agent")]
+            if stat["state"] != "Z" and stat["name"] != SUPERVISOR
+            and _program(child).endswith("sandbroker-agent")]
+
+
+def programs(agent):
+    """Live processes below an agent that are not its own."""
+    return {child for child, stat in descendants(agent).items()
+            if stat["state"] not in "ZX" and stat["name"] != SUPERVISOR}
+
+
+def supervisors(agent):
+    return {child for child, stat in descendants(agent).items()
+            if stat["state"] != "Z" and stat["name"] == SUPERVISOR}
+
+
+def cmdline(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return b""
 
 
 def running(program):

@@ -1,0 +1,19 @@
+// What this host says about itself, read from /proc and /sys. Answers plain data for the pure parts
+// (isolation.h, protections.h). Blocks for microseconds; any thread.
+#pragma once
+
+#include <string>
+
+#include "lib/backend/local/isolation.h"
+
+namespace sandbroker::local {
+
+HostFacts ReadHostFacts();
+
+// HiddenProcPaths that exist here.
+std::vector<HiddenPath> ExistingHiddenPaths();
+
+// First MiB of a file without trailing white space; empty when it can't be read.
+std::string ReadSmallFile(const std::string& path);
+
+}  // namespace sandbroker::local
