@@ -121,7 +121,7 @@ def test_end_is_delivered_though_it_came_while_nobody_was_there(server):
     server.kill()
     agent, = [pid for pid in server.living() if "sh" in
               [child["name"] for child in proc.descendants(pid).values()]]
-    wait_until(lambda: not proc.descendants(agent), 10, "the program has ended")
+    wait_until(lambda: not proc.programs(agent), 10, "the program has ended")
     stub = server.restart()
     again = api.Exec(stub, held, "echo before; sleep 0.5; echo after; exit 7", execution_id="e",
                      attempt=2, output_offset=run.next_offset).finish()

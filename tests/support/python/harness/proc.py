@@ -71,9 +71,10 @@ def cmdline(pid):
 
 
 def running(program):
-    """Processes that run this very file."""
+    """Agents that run this very file, whoever started them."""
     return [pid for pid, stat in _all().items()
-            if stat["state"] not in "ZX" and _program(pid) == str(program)]
+            if stat["state"] not in "ZX" and stat["name"] != SUPERVISOR
+            and _program(pid) == str(program)]
 
 
 def _program(pid):
