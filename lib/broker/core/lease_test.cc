@@ -97,49 +97,50 @@ TEST(Lease, Outage_LeavesALeaseThatHoldsAndNeverPassesTheHardEnd) {
   EXPECT_FALSE(late.AfterOutage(kStart + hours(24)));
   // A record that says more than can be true is cut.
   EXPECT_EQ(Restored(kStart + hours(100)).until(), kStart + hours(24));
+}
 
-  TEST(Lease, See_TellsBusyFromIdleAndIdleFromUnreachable) {
-    const Lease keeps = Make(seconds(30));
-    EXPECT_EQ(keeps.See(true, std::nullopt), Look::kBusy);
-    EXPECT_EQ(keeps.See(false, std::nullopt), Look::kUnreachable);
-    EXPECT_EQ(keeps.See(false, AgentSays{0, 0}), Look::kIdle);
-    EXPECT_EQ(keeps.See(false, AgentSays{0, 1}), Look::kBusy);  // another broker's stream
-  }
+TEST(Lease, See_TellsBusyFromIdleAndIdleFromUnreachable) {
+  const Lease keeps = Make(seconds(30));
+  EXPECT_EQ(keeps.See(true, std::nullopt), Look::kBusy);
+  EXPECT_EQ(keeps.See(false, std::nullopt), Look::kUnreachable);
+  EXPECT_EQ(keeps.See(false, AgentSays{0, 0}), Look::kIdle);
+  EXPECT_EQ(keeps.See(false, AgentSays{0, 1}), Look::kBusy);  // another broker's stream
+}
 
-  // T110: the field decides about a program that nobody is attached to, and about nothing else.
-  TEST(Lease, T110_ProgramNobodyIsAttachedTo_IsActivityOnlyByTheCallersWish) {
-    const Lease keeps({seconds(30), hours(24), true}, {}, kStart);
-    const Lease leaves({seconds(30), hours(24), false}, {}, kStart);
-    EXPECT_EQ(keeps.See(false, AgentSays{1, 0}), Look::kBusy);
-    EXPECT_EQ(leaves.See(false, AgentSays{1, 0}), Look::kIdle);
-    EXPECT_EQ(leaves.See(false, AgentSays{1, 1}), Look::kBusy);
-    EXPECT_EQ(leaves.See(true, std::nullopt), Look::kBusy);
-  }
+// T110: the field decides about a program that nobody is attached to, and about nothing else.
+TEST(Lease, T110_ProgramNobodyIsAttachedTo_IsActivityOnlyByTheCallersWish) {
+  const Lease keeps({seconds(30), hours(24), true}, {}, kStart);
+  const Lease leaves({seconds(30), hours(24), false}, {}, kStart);
+  EXPECT_EQ(keeps.See(false, AgentSays{1, 0}), Look::kBusy);
+  EXPECT_EQ(leaves.See(false, AgentSays{1, 0}), Look::kIdle);
+  EXPECT_EQ(leaves.See(false, AgentSays{1, 1}), Look::kBusy);
+  EXPECT_EQ(leaves.See(true, std::nullopt), Look::kBusy);
+}
 
-  TEST(Lease, Leaves_CountsToTheHardEnd) {
-    const Lease lease = Make(minutes(1), minutes(10));
-    EXPECT_TRUE(lease.Leaves(minutes(10), kStart));
-    EXPECT_FALSE(lease.Leaves(minutes(10), kStart + seconds(1)));
-    EXPECT_TRUE(lease.Leaves(minutes(4), kStart + minutes(6)));
-  }
+TEST(Lease, Leaves_CountsToTheHardEnd) {
+  const Lease lease = Make(minutes(1), minutes(10));
+  EXPECT_TRUE(lease.Leaves(minutes(10), kStart));
+  EXPECT_FALSE(lease.Leaves(minutes(10), kStart + seconds(1)));
+  EXPECT_TRUE(lease.Leaves(minutes(4), kStart + minutes(6)));
+}
 
-  TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
-    std::mt19937 random(7);
-    for (int run = 0; run < 200; ++run) {
-      Lease lease = Make(seconds(1 + random() % 1000), hours(1));
-      WallTime now = kStart;
-      for (int step = 0; step < 200; ++step) {
-        now += seconds(random() % 60);
-        const WallTime before = lease.until();
-        if (const auto until = lease.Activity(now)) lease.Written(*until);
-        EXPECT_GE(lease.until(), before);
-        EXPECT_LE(lease.until(), lease.hard_end());
-        EXPECT_GE(lease.backstop(), std::min(lease.until(), lease.hard_end()));
-        // The promise: after activity at least ttl is left, unless the hard end is nearer.
-        EXPECT_GE(lease.until(), std::min(now + lease.spec().ttl, lease.hard_end()));
-      }
+TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
+  std::mt19937 random(7);
+  for (int run = 0; run < 200; ++run) {
+    Lease lease = Make(seconds(1 + random() % 1000), hours(1));
+    WallTime now = kStart;
+    for (int step = 0; step < 200; ++step) {
+      now += seconds(random() % 60);
+      const WallTime before = lease.until();
+      if (const auto until = lease.Activity(now)) lease.Written(*until);
+      EXPECT_GE(lease.until(), before);
+      EXPECT_LE(lease.until(), lease.hard_end());
+      EXPECT_GE(lease.backstop(), std::min(lease.until(), lease.hard_end()));
+      // The promise: after activity at least ttl is left, unless the hard end is nearer.
+      EXPECT_GE(lease.until(), std::min(now + lease.spec().ttl, lease.hard_end()));
     }
   }
+}
 
 }  // namespace
 }  // namespace sandbroker::broker
