@@ -37,6 +37,14 @@ function(sandbroker_library name)
   endif()
 endfunction()
 
+# sandbroker_fail_points(NAME): the library's fail points (lib/base/fail_point.h) are built in where
+# the option of that name is on.
+function(sandbroker_fail_points name)
+  if(SANDBROKER_FAIL_POINTS)
+    target_compile_definitions(sandbroker_${name} PRIVATE SANDBROKER_FAIL_POINTS=1)
+  endif()
+endfunction()
+
 # Each header beside a source of the library is compiled alone, with the library's include paths.
 function(sandbroker_check_headers target)
   if(NOT SANDBROKER_BUILD_TESTS OR SANDBROKER_SANITIZE)

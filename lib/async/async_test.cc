@@ -1,10 +1,15 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <future>
 #include <thread>
+#include <vector>
 
 #include "lib/async/blocking_pool.h"
 #include "lib/async/cancel.h"
+#include "lib/async/for_each.h"
 #include "lib/async/loop.h"
 #include "lib/async/task_scope.h"
 
@@ -116,6 +121,40 @@ TEST_F(AsyncTest, TaskScope_EscapedException_IsReportedAndTheScopeGoesOn) {
   });
   Get(joined);
   EXPECT_EQ(error_, "broken task");
+}
+
+Task<void> Count(TaskScope& scope, std::vector<size_t>* begun, size_t* most, size_t fails,
+                 std::promise<int>* done) {
+  size_t running = 0;
+  const auto one = [&](size_t i) -> Task<void> {
+    begun->push_back(i);
+    *most = std::max(*most, ++running);
+    if (i == fails) {
+      --running;
+      throw std::runtime_error("one failed");
+    }
+    for (int turn = 0; turn < 3; ++turn) {
+      const auto executor = co_await boost::asio::this_coro::executor;
+      co_await boost::asio::post(executor, boost::asio::use_awaitable);
+    }
+    --running;
+  };
+  co_await ForEach(scope, 10, 3, one);
+  done->set_value(static_cast<int>(running));
+}
+
+TEST_F(AsyncTest, ForEach_RunsAllWithinItsBoundAlsoWhenOneFails) {
+  for (const size_t fails : {size_t{99}, size_t{4}}) {
+    std::vector<size_t> begun;
+    size_t most = 0;
+    std::promise<int> done;
+    loop_.Post([&] { scope_.Spawn("count", Count(scope_, &begun, &most, fails, &done)); });
+    EXPECT_EQ(Get(done), 0);
+    EXPECT_EQ(begun.size(), 10u);
+    EXPECT_TRUE(std::is_sorted(begun.begin(), begun.end()));
+    EXPECT_EQ(most, 3u);
+  }
+  EXPECT_EQ(error_, "one failed");
 }
 
 TEST(Cancel, Token_RunsItsFunctionOnceAndAtOnceWhenAlreadyCancelled) {

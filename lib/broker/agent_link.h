@@ -89,10 +89,12 @@ class AgentDialer {
   virtual ~AgentDialer() = default;
   // Answers once, within `bound`. `on_lost` runs once, when an established link is over for
   // whatever reason but Close. `peer_pid` is the agent's pid on this host (SO_PEERCRED), 0 if
-  // unknown.
+  // unknown; `peer_pidfd` the same as the kernel keeps it, which is never another process; invalid
+  // before Linux 6.5.
   struct Dialed {
     std::shared_ptr<AgentLink> link;
     int peer_pid = 0;
+    UniqueFd peer_pidfd = {};
   };
   virtual void Dial(const DialTarget& target, Duration bound,
                     std::function<void(const absl::Status& why)> on_lost,

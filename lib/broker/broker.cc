@@ -109,6 +109,7 @@ absl::StatusOr<SandboxPage> Broker::List(const Principal& who, const LabelSelect
   std::vector<std::pair<std::pair<WallTime, std::string>, const Sandbox*>> all;
   for (const auto& [uid, sandbox] : sandboxes_) {
     if (sandbox->identity().tenant != who.tenant) continue;
+    if (sandbox->state() == SandboxState::kStarting) continue;  // not promised to anybody yet
     if (!selector.Matches(sandbox->identity().labels)) continue;
     all.push_back({{sandbox->lease().acquired(), uid}, sandbox.get()});
   }
@@ -148,21 +149,26 @@ absl::StatusOr<std::vector<PoolCapacity>> Broker::Capacity(const Principal&,
   return MakeError(Reason::kPoolNotFound, StrCat("no pool '", CEscape(pool), "'"));
 }
 
-std::vector<RenewItem> Broker::Renew(const Principal& who,
-                                     const std::vector<std::string>& handles) {
+Task<std::vector<RenewItem>> Broker::Renew(Principal who, std::vector<std::string> handles) {
+  // Begun before any is waited for, so that they are written beside each other.
+  for (const std::string& handle : handles) {
+    if (const auto sandbox = Find(who, handle); sandbox.ok()) (*sandbox)->Touch();
+  }
   std::vector<RenewItem> items;
   for (const std::string& handle : handles) {
     RenewItem item{handle, absl::OkStatus(), {}};
-    const auto sandbox = Find(who, handle);
-    if (sandbox.ok()) {
-      (*sandbox)->Touch();
-      item.lease = View(**sandbox).lease;
-    } else {
+    auto sandbox = Find(who, handle);
+    item.status = sandbox.status();
+    if (sandbox.ok()) item.status = co_await (*sandbox)->Renew();
+    // It may have ended while it was written.
+    if (item.status.ok()) {
+      sandbox = Find(who, handle);
       item.status = sandbox.status();
     }
+    if (item.status.ok()) item.lease = View(**sandbox).lease;
     items.push_back(std::move(item));
   }
-  return items;
+  co_return items;
 }
 
 absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, StartSpec spec,
@@ -207,150 +213,6 @@ uint64_t Broker::NextAttempt(std::optional<uint64_t> callers) {
       scheduler_.WallNow().time_since_epoch());
   last_attempt_ = std::max(last_attempt_ + 1, static_cast<uint64_t>(now.count()));
   return last_attempt_ << 12;
-}
-
-Task<absl::StatusOr<Released>> Broker::Release(Principal who, std::string text) {
-  const auto handle = OpenHandle(who, text);
-  if (!handle.ok()) co_return handle.status();
-  const auto it = sandboxes_.find(handle->uid);
-  Released released;
-  if (it == sandboxes_.end() || it->second->state() == SandboxState::kReleasing) {
-    released.already_gone = true;
-    co_return released;
-  }
-  released.ended_executions = co_await Leftovers(handle->uid);
-  const std::string cause = "released";
-  const absl::Status status = co_await Destroy(handle->uid, Reason::kSandboxGone, cause);
-  if (!status.ok()) co_return status;
-  co_return released;
-}
-
-Task<std::vector<std::string>> Broker::Leftovers(std::string uid) {
-  const auto it = sandboxes_.find(uid);
-  std::vector<std::string> ids;
-  if (it == sandboxes_.end() || it->second->link() == nullptr || !it->second->link()->open()) {
-    co_return ids;
-  }
-  it->second->MarkReleasing(Reason::kSandboxGone, "released");
-  OneShot<absl::StatusOr<agent::Report>> answer;
-  it->second->link()->Query([answer](auto report) { answer.Set(std::move(report)); });
-  const auto timer = scheduler_.After(settings_.leftovers_bound, [answer] {
-    answer.Set(absl::DeadlineExceededError("the agent did not answer"));
-  });
-  const auto report = co_await answer.Wait();
-  if (!report.ok()) co_return ids;
-  ids.assign(report->running_ids().begin(), report->running_ids().end());
-  // Those have an end of their own; what they left running ends now all the same.
-  ids.insert(ids.end(), report->leftover_ids().begin(), report->leftover_ids().end());
-  co_return ids;
-}
-
-Task<absl::StatusOr<std::vector<ReleaseItem>>> Broker::ReleaseMatching(
-    Principal who, LabelSelector selector, std::optional<WallTime> acquired_before, bool dry_run) {
-  std::vector<std::string> handles;
-  for (const auto& [uid, sandbox] : sandboxes_) {
-    if (sandbox->identity().tenant != who.tenant) continue;
-    if (sandbox->state() == SandboxState::kReleasing) continue;
-    if (!selector.Matches(sandbox->identity().labels)) continue;
-    if (acquired_before && sandbox->lease().acquired() >= *acquired_before) continue;
-    handles.push_back(View(*sandbox).handle);
-  }
-  std::vector<ReleaseItem> items;
-  for (const std::string& handle : handles) {
-    absl::Status status;
-    if (!dry_run) {
-      const absl::StatusOr<Released> released = co_await Release(who, handle);
-      status = released.status();
-    }
-    items.push_back({handle, status});
-  }
-  co_return items;
-}
-
-Task<absl::Status> Broker::Destroy(std::string uid, Reason reason, std::string cause) {
-  const auto it = sandboxes_.find(uid);
-  if (it != sandboxes_.end()) it->second->MarkReleasing(reason, cause);
-  const absl::Status status = co_await backend_.Release(uid);
-  if (status.ok()) Gone(uid, reason, cause);
-  co_return status;
-}
-
-void Broker::Gone(const std::string& uid, Reason reason, const std::string& cause) {
-  const auto it = sandboxes_.find(uid);
-  if (it == sandboxes_.end()) return;
-  const std::unique_ptr<Sandbox> sandbox = std::move(it->second);
-  sandboxes_.erase(it);
-  remembered_[uid] = {reason, cause};
-  remembered_order_.push_back(uid);
-  while (remembered_order_.size() > settings_.max_remembered) {
-    remembered_.erase(remembered_order_.front());
-    remembered_order_.pop_front();
-  }
-  // A cause may be the backend's own words, which are no label.
-  metrics_.CountRelease(sandbox->state() == SandboxState::kReleasing ? cause : "agent_lost");
-  agent::Ended ended;
-  if (reason == Reason::kLeaseExpired) {
-    ended = LeaseExpiredEnd();
-  } else if (sandbox->state() == SandboxState::kReleasing) {
-    ended.mutable_sandbox_gone()->set_cause(cause);
-  } else {
-    ended = AgentLostEnd(cause);
-  }
-  sandbox->OnGone(ended);
-}
-
-void Broker::OnLeaseOver(const std::string& uid) {
-  obs::Log(obs::Level::kInfo, "lease ended, taking the sandbox back", {{"sandbox", uid}});
-  // Named, not a temporary: the lambda's captures must outlive the coroutine.
-  const auto task = [](Broker* broker, std::string id) -> Task<void> {
-    const std::string cause = "lease_expired";
-    const absl::Status status = co_await broker->Destroy(id, Reason::kLeaseExpired, cause);
-    if (!status.ok()) {
-      obs::Log(obs::Level::kError, "sandbox of an ended lease could not be destroyed",
-               {{"sandbox", id}, {"status", status.ToString()}});
-    }
-  };
-  scope_.Spawn("lease over", task(this, uid));
-}
-
-void Broker::Drain() {
-  draining_ = true;
-  backend_.Drain();
-}
-
-size_t Broker::open_executions() const {
-  size_t count = 0;
-  for (const auto& [uid, sandbox] : sandboxes_) count += sandbox->attached();
-  return count;
-}
-
-void Broker::FailOpenExecutions() {
-  const absl::Status status = MakeError(Reason::kServerDraining, "this server is going away");
-  for (const auto& [uid, sandbox] : sandboxes_) sandbox->FailAll(status);
-}
-
-void Broker::OnSandboxGone(const std::string& uid, const std::string& cause) {
-  const auto it = sandboxes_.find(uid);
-  if (it == sandboxes_.end()) return;
-  if (it->second->state() == SandboxState::kReleasing) {
-    // Whoever releases it may have given up waiting.
-    const std::string why = it->second->release_cause();
-    return Gone(uid, it->second->release_reason(), why);
-  }
-  obs::Log(obs::Level::kWarning, "sandbox ended by itself", {{"sandbox", uid}, {"cause", cause}});
-  Gone(uid, Reason::kSandboxGone, cause);
-}
-
-void Broker::OnLinkLost(const std::string& uid, const absl::Status& why) {
-  const auto it = sandboxes_.find(uid);
-  if (it == sandboxes_.end()) return;
-  metrics_.CountLinkLost(std::string(absl::StatusCodeToString(why.code())));
-  it->second->OnLinkLost();
-}
-
-void Broker::OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) {
-  const auto it = sandboxes_.find(uid);
-  if (it != sandboxes_.end()) it->second->OnLinkRestored(std::move(link));
 }
 
 }  // namespace sandbroker::broker

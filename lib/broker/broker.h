@@ -41,6 +41,8 @@ struct BrokerSettings {
   std::string replica_id;
   // How long Release asks an agent what still runs before it ends it all the same.
   Duration leftovers_bound = std::chrono::seconds(1);
+  // A receipt is kept this long after its sandbox was found to be gone.
+  Duration receipt_retention = std::chrono::hours(24);
   // Gone sandboxes remembered, so that their handles get a reason instead of a guess.
   size_t max_remembered = 10000;
 };
@@ -90,7 +92,8 @@ class Broker final : public BackendObserver {
   // Oldest first. `token` as answered before; errors name page_token.
   absl::StatusOr<SandboxPage> List(const Principal& who, const LabelSelector& selector,
                                    size_t page_size, const std::string& token) const;
-  std::vector<RenewItem> Renew(const Principal& who, const std::vector<std::string>& handles);
+  // Answers once the new ends are written.
+  Task<std::vector<RenewItem>> Renew(Principal who, std::vector<std::string> handles);
   // `observer` hears everything about it and outlives the Execution or calls Detach.
   absl::StatusOr<std::shared_ptr<Execution>> Start(const Principal& who, StartSpec spec,
                                                    ExecutionObserver* observer);
@@ -102,7 +105,13 @@ class Broker final : public BackendObserver {
   size_t open_executions() const;
   // Open executions get OnFailed with SERVER_DRAINING.
   void FailOpenExecutions();
+  // Forgets all sandboxes and leaves them to the next broker. After Drain.
+  void LetGo();
+  // Looks at all receipts now and from time to time, until Drain. Once, after the backend has said
+  // what it adopted.
+  void StartSweeping();
 
+  void OnAdopted(Adopted adopted) override;
   void OnSandboxGone(const std::string& uid, const std::string& cause) override;
   void OnLinkLost(const std::string& uid, const absl::Status& why) override;
   void OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) override;
@@ -120,17 +129,47 @@ class Broker final : public BackendObserver {
   uint64_t NextAttempt(std::optional<uint64_t> callers);
   SandboxView View(const Sandbox& sandbox) const;
 
+  std::unique_ptr<Sandbox> MakeSandbox(const std::string& uid, const std::string& pool,
+                                       const Claim& claim, Lease lease,
+                                       std::shared_ptr<AgentLink> link);
+
   // acquire.cc
-  Task<absl::StatusOr<Acquired>> AcquireNew(Principal who, AcquireSpec spec, CancelToken cancel);
-  Task<absl::StatusOr<Acquired>> AcquireOnce(Principal who, AcquireSpec spec, CancelToken cancel);
-  Task<absl::StatusOr<Acquired>> BindReceipt(Principal who, AcquireSpec spec, std::string key,
-                                             Receipt mine, CancelToken cancel);
-  absl::StatusOr<Acquired> Repeated(const Principal& who, const std::string& uid);
-  Task<bool> WaitForReceipt(std::string key, Time deadline, CancelToken cancel);
-  void WakeReceipt(const std::string& key);
+  struct ReceiptMark {
+    std::string key;
+    std::string token;
+  };
+  // On a failure *uid, if set, was taken and is not destroyed.
+  Task<absl::StatusOr<Acquired>> AcquireNew(Principal who, AcquireSpec spec, ReceiptMark receipt,
+                                            CancelToken cancel, std::string* uid);
+  Task<absl::StatusOr<Acquired>> AcquirePlain(Principal who, AcquireSpec spec, CancelToken cancel);
+  Task<absl::StatusOr<Acquired>> HandOut(AcquireSpec spec, Binding binding, CancelToken cancel);
+  // Cause of a release, for the metric.
+  static std::string CauseOfFailure(const absl::Status& status);
   Task<absl::Status> BindEnvironment(std::shared_ptr<AgentLink> link, std::vector<EnvVar> env);
   void CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired>& result);
 
+  // receipts.cc
+  struct ReceiptCall;
+  Task<absl::StatusOr<Acquired>> AcquireWithReceipt(Principal who, AcquireSpec spec,
+                                                    CancelToken cancel);
+  absl::Status FailureOf(const ReceiptCall& call) const;
+  Task<void> ReadReceipt(ReceiptCall* call);
+  Task<void> WriteReceipt(ReceiptCall* call);
+  Task<void> AdoptForReceipt(ReceiptCall* call);
+  Task<void> AcquireForReceipt(ReceiptCall* call);
+  Task<void> DestroyOwn(ReceiptCall* call);
+  Task<absl::StatusOr<Acquired>> TakeOver(std::string uid, AcquireSpec spec, std::string token,
+                                          CancelToken cancel);
+  std::string FindByReceipt(const Principal& who, const std::string& key) const;
+  Task<absl::StatusOr<Acquired>> Repeated(Principal who, std::string uid);
+  Task<bool> WaitForReceipt(std::string key, Time deadline, CancelToken cancel);
+  void WakeReceipt(const std::string& key);
+
+  // receipt_sweep.cc
+  Task<void> SweepReceipts();
+  Task<absl::Status> SweepReceipt(std::string key);
+
+  // release.cc
   Task<absl::Status> Destroy(std::string uid, Reason reason, std::string cause);
   Task<std::vector<std::string>> Leftovers(std::string uid);
   void Gone(const std::string& uid, Reason reason, const std::string& cause);
@@ -143,6 +182,7 @@ class Broker final : public BackendObserver {
   obs::Metrics& metrics_;
   const BrokerSettings settings_;
   bool draining_ = false;
+  std::unique_ptr<Timer> sweep_timer_;  // looks at the receipts again
   uint64_t last_attempt_ = 0;
   std::map<std::string, std::unique_ptr<Sandbox>> sandboxes_;  // by uid
   std::map<std::string, Memory> remembered_;                   // by uid, at most max_remembered

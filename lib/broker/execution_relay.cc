@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 
@@ -44,6 +45,10 @@ void ExecutionRelay::Begin(AgentLink& link) {
   agent::Open open;
   *open.mutable_start() = start_;
   Open(link, open);
+}
+
+void ExecutionRelay::BeginLate(AgentLink& link) {
+  if (!over_ && !stream_ && !reopened_) Begin(link);
 }
 
 void ExecutionRelay::Resume(AgentLink& link) {
@@ -128,6 +133,7 @@ void ExecutionRelay::OnReadyEvent(const agent::Ready& ready) {
   }
   sent_ = ready.input_accepted();
   if (!ready_seen_) {
+    SANDBROKER_FAIL_POINT("exec.ready");
     ready_seen_ = true;
     next_offset_ = start_.reader().offset();
     observer_->OnReady(ready);

@@ -41,6 +41,8 @@ class ExecutionRelay final : public Execution,
   ~ExecutionRelay() override;
 
   void Begin(AgentLink& link);
+  // The same, unless it has begun, or ended, meanwhile.
+  void BeginLate(AgentLink& link);
   // The sandbox has another link of the same incarnation.
   void Resume(AgentLink& link);
   // The sandbox is gone, with everything in it.

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/async/task.h"
@@ -20,6 +21,10 @@ class ReceiptStore {
   // False: the record's token is not `expected_token` any more, or it is gone.
   virtual Task<absl::StatusOr<bool>> CompareAndSet(std::string key, std::string expected_token,
                                                    Receipt receipt) = 0;
+  // Keys of all records, in no order.
+  virtual Task<absl::StatusOr<std::vector<std::string>>> List() = 0;
+  // False: its token is not `expected_token` any more, or it is gone.
+  virtual Task<absl::StatusOr<bool>> Remove(std::string key, std::string expected_token) = 0;
   // The replica that wrote a record is known to have ended; its pending records may be taken over
   // at once. False when nothing is known.
   virtual bool OwnerIsDead(const std::string& owner) const = 0;

@@ -3,39 +3,140 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 #include "lib/broker/ended.h"
+#include "lib/obs/log.h"
 
 namespace sandbroker::broker {
+namespace {
 
-Sandbox::Sandbox(Scheduler& scheduler, obs::Metrics& metrics, Identity identity,
-                 const LeaseSpec& lease, const LeaseSettings& settings,
-                 std::shared_ptr<AgentLink> link, std::function<void()> over)
+// After a lease could not be written.
+constexpr Duration kWritePause = std::chrono::seconds(1);
+// A call that finds less than this on the lease has it written before it begins.
+constexpr Duration kThinLease = std::chrono::seconds(5);
+
+}  // namespace
+
+Sandbox::Sandbox(Scheduler& scheduler, obs::Metrics& metrics, Identity identity, Lease lease,
+                 std::shared_ptr<AgentLink> link, Hooks hooks)
     : scheduler_(scheduler),
       metrics_(metrics),
       identity_(std::move(identity)),
-      lease_(lease, settings, scheduler.WallNow()),
+      lease_(std::move(lease)),
       link_(std::move(link)),
       incarnation_(link_->info().boot_id),
-      over_(std::move(over)) {
+      hooks_(std::move(hooks)) {}
+
+Sandbox::~Sandbox() {
+  *alive_ = false;
+  const absl::Status gone = MakeError(Reason::kSandboxGone, "the sandbox ended meanwhile");
+  for (const auto& renewal : renewals_) renewal.Set(gone);
+}
+
+Claim Sandbox::ClaimWith(WallTime until, bool outage_ttl) const {
+  return {identity_.tenant, identity_.labels,  lease_.spec(),  lease_.acquired(), until,
+          outage_ttl,       identity_.receipt, identity_.token};
+}
+
+Task<absl::Status> Sandbox::KeepNow() {
+  OneShot<absl::Status> kept;
+  hooks_.keep(ClaimWith(lease_.until(), lease_.outage_ttl()),
+              [kept](absl::Status status) { kept.Set(std::move(status)); });
+  const auto alive = alive_;
+  absl::Status status = co_await kept.Wait();
+  if (!*alive) status = MakeError(Reason::kSandboxGone, "the sandbox ended meanwhile");
+  co_return status;
+}
+
+Task<absl::Status> Sandbox::Establish() {
+  const absl::Status status = co_await KeepNow();
+  if (status.ok()) Begin();
+  co_return status;
+}
+
+void Sandbox::Restore() {
+  state_ = link_ ? SandboxState::kReady : SandboxState::kUnreachable;
+  const auto until = lease_.AfterOutage(scheduler_.WallNow());
+  ArmWarning();
+  if (until) return WriteLease(*until, Why::kOutage);
+  if (!lease_.HardOver(scheduler_.WallNow())) PushBackstop();
+  ArmLook();
+}
+
+// What the record says is true from here on.
+void Sandbox::Begin() {
+  if (state_ == SandboxState::kStarting) {
+    state_ = link_ ? SandboxState::kReady : SandboxState::kUnreachable;
+  }
   PushBackstop();
   ArmLook();
   ArmWarning();
 }
 
-Sandbox::~Sandbox() { *alive_ = false; }
+Task<absl::Status> Sandbox::Restamp(std::string token) {
+  identity_.token = std::move(token);
+  co_return co_await KeepNow();
+}
 
 void Sandbox::Touch() {
+  if (writing_ || scheduler_.Now() < write_again_) return;
   const auto until = lease_.Activity(scheduler_.WallNow());
-  if (!until) return;
-  lease_.Written(*until);
-  PushBackstop();
-  ArmLook();
+  if (until) WriteLease(*until, Why::kActivity);
+}
+
+void Sandbox::WriteLease(WallTime until, Why why) {
+  writing_ = true;
+  SANDBROKER_FAIL_POINT("lease.before_write");
+  hooks_.keep(ClaimWith(until, why == Why::kOutage),
+              [this, alive = alive_, until, why](const absl::Status& status) {
+                if (*alive) OnLeaseWritten(until, why, status);
+              });
+}
+
+void Sandbox::OnLeaseWritten(WallTime until, Why why, const absl::Status& status) {
+  SANDBROKER_FAIL_POINT("lease.written");
+  writing_ = false;
+  write_error_ = status;
+  if (status.ok()) {
+    why == Why::kOutage ? lease_.WrittenAfterOutage(until) : lease_.Written(until);
+    PushBackstop();
+    ArmLook();
+  } else {
+    obs::Log(obs::Level::kWarning, "a lease could not be written",
+             {{"sandbox", identity_.uid}, {"why", MessageOf(status)}});
+    write_again_ = scheduler_.Now() + kWritePause;
+    // What was activity in vain is not asked for again: the lease ends as it is written.
+    look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
+  }
+  const auto late = std::exchange(late_, {});
+  for (const auto& relay : late) {
+    if (link_ && link_->open()) relay->BeginLate(*link_);
+  }
+  // Last: what goes on here may end this sandbox.
+  const auto renewals = std::exchange(renewals_, {});
+  for (const auto& renewal : renewals) renewal.Set(status);
+}
+
+Task<absl::Status> Sandbox::Renew() {
+  const auto alive = alive_;
+  // A write under way was begun by someone who came earlier: look again after it.
+  for (int round = 0; round < 2; ++round) {
+    Touch();
+    if (!writing_) break;
+    OneShot<absl::Status> written;
+    renewals_.push_back(written);
+    const absl::Status status = co_await written.Wait();
+    if (!*alive || !status.ok()) co_return status;
+  }
+  if (lease_.Activity(scheduler_.WallNow()) && !write_error_.ok()) co_return write_error_;
+  co_return absl::OkStatus();
 }
 
 void Sandbox::PushBackstop() {
-  if (!link_) return;
+  // While the lease is being written, an end that it had in an outage must not reach the agent.
+  if (!link_ || writing_) return;
   link_->SetBackstop(scheduler_.Now() + (lease_.backstop() - scheduler_.WallNow()));
 }
 
@@ -62,7 +163,9 @@ void Sandbox::Warn() {
 }
 
 void Sandbox::OnLook() {
-  if (state_ == SandboxState::kReleasing) return;
+  // What is being written looks again when it is.
+  if (state_ == SandboxState::kReleasing || writing_) return;
+  SANDBROKER_FAIL_POINT("lease.look");
   if (lease_.HardOver(scheduler_.WallNow())) {
     Judge(Look::kIdle);
   } else if (!relays_.empty()) {
@@ -80,18 +183,21 @@ void Sandbox::OnLook() {
 }
 
 void Sandbox::Judge(Look look) {
+  if (writing_) return;  // somebody came while the agent was asked
   const WallTime now = scheduler_.WallNow();
   switch (lease_.Decide(now, look)) {
     case Lease::Verdict::kNotYet:  // renewed meanwhile
       return ArmLook();
     case Lease::Verdict::kRenew:
-      return Touch();
+      Touch();
+      if (!writing_) look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
+      return;
     case Lease::Verdict::kWaitForBackstop:
       look_timer_ = scheduler_.After(lease_.backstop() - now, [this] { OnLook(); });
       return;
     case Lease::Verdict::kTakeBack:
       look_timer_.reset();
-      return over_();
+      return hooks_.over();
   }
 }
 
@@ -104,7 +210,14 @@ absl::StatusOr<std::shared_ptr<Execution>> Sandbox::Start(agent::Start start, ui
       std::make_shared<ExecutionRelay>(scheduler_, this, observer, std::move(start), window);
   relays_.emplace(relay.get(), relay);
   metrics_.AddOpenStreams(1);
-  relay->Begin(*link_);
+  Touch();
+  if (writing_ && lease_.Remaining(scheduler_.WallNow()) < kThinLease) {
+    late_.push_back(relay);
+  } else {
+    SANDBROKER_FAIL_POINT("exec.before_open");
+    relay->Begin(*link_);
+    SANDBROKER_FAIL_POINT("exec.opened");
+  }
   return relay;
 }
 
@@ -133,8 +246,10 @@ void Sandbox::OnLinkLost() {
 void Sandbox::OnLinkRestored(std::shared_ptr<AgentLink> link) {
   link_ = std::move(link);
   if (state_ == SandboxState::kUnreachable) state_ = SandboxState::kReady;
-  PushBackstop();
-  ArmLook();                    // one that found no link was left to the backstop
+  if (state_ != SandboxState::kStarting) {
+    PushBackstop();
+    ArmLook();  // one that found no link was left to the backstop
+  }
   const auto relays = relays_;  // a relay that ends in Resume leaves the map
   for (const auto& [key, relay] : relays) relay->Resume(*link_);
 }

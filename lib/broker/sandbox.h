@@ -1,15 +1,19 @@
-// One acquired sandbox: whose it is, its lease, its link, and the calls that are attached to it.
-// Owned by the Broker. Loop thread only.
+// One acquired sandbox: whose it is, its lease, its link, and the calls that are attached to it. A
+// lease moves by being written: what was promised is what the backend keeps. Owned by the Broker.
+// Loop thread only.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/async/scheduler.h"
+#include "lib/async/task.h"
 #include "lib/base/status.h"
 #include "lib/broker/agent_link.h"
+#include "lib/broker/core/claim.h"
 #include "lib/broker/core/lease.h"
 #include "lib/broker/core/types.h"
 #include "lib/broker/execution_relay.h"
@@ -24,12 +28,19 @@ class Sandbox final : public RelayOwner {
     std::string tenant;
     std::string pool;
     Labels labels;
+    std::string receipt = {};  // key; empty = acquired without a request_id
+    std::string token = {};    // under which that receipt is bound
   };
-  // `over`: the lease has ended for certain; take the sandbox back. `scheduler` and `metrics`
-  // outlive it.
-  Sandbox(Scheduler& scheduler, obs::Metrics& metrics, Identity identity, const LeaseSpec& lease,
-          const LeaseSettings& settings, std::shared_ptr<AgentLink> link,
-          std::function<void()> over);
+  struct Hooks {
+    // The lease has ended for certain; take the sandbox back.
+    std::function<void()> over;
+    // Keeps a claim beyond this process; `done` says whether it is. Calls take effect in order.
+    std::function<void(Claim, std::function<void(absl::Status)> done)> keep;
+  };
+  // Begins in state kStarting: nobody may be told of it before Establish or Restore. `scheduler`
+  // and `metrics` outlive it.
+  Sandbox(Scheduler& scheduler, obs::Metrics& metrics, Identity identity, Lease lease,
+          std::shared_ptr<AgentLink> link, Hooks hooks);
   ~Sandbox() override;
 
   const Identity& identity() const { return identity_; }
@@ -37,10 +48,19 @@ class Sandbox final : public RelayOwner {
   const std::string& incarnation() const { return incarnation_; }
   SandboxState state() const { return state_; }
   AgentLink* link() const { return link_.get(); }
+  std::shared_ptr<AgentLink> shared_link() const { return link_; }
   size_t attached() const { return relays_.size(); }
 
+  // A new one: writes its claim down for the first time. SANDBOX_GONE if it ended meanwhile.
+  Task<absl::Status> Establish();
+  // One whose claim was found: a lease that ran out meanwhile gets its one ttl.
+  void Restore();
+  // Another try of the same request takes it over, under this token.
+  Task<absl::Status> Restamp(std::string token);
   // A call of the caller: keeps the lease ahead of now.
   void Touch();
+  // The same; answers once what it finds on the lease is written.
+  Task<absl::Status> Renew();
   absl::StatusOr<std::shared_ptr<Execution>> Start(agent::Start start, uint64_t window,
                                                    ExecutionObserver* observer);
   void OnLinkLost();
@@ -62,6 +82,12 @@ class Sandbox final : public RelayOwner {
   void OnExecutionEnded(const agent::Ended& ended) override;
 
  private:
+  Claim ClaimWith(WallTime until, bool outage_ttl) const;
+  Task<absl::Status> KeepNow();
+  void Begin();
+  enum class Why { kActivity, kOutage };
+  void WriteLease(WallTime until, Why why);
+  void OnLeaseWritten(WallTime until, Why why, const absl::Status& status);
   void ArmLook();
   void OnLook();
   void Judge(Look look);
@@ -71,17 +97,22 @@ class Sandbox final : public RelayOwner {
 
   Scheduler& scheduler_;
   obs::Metrics& metrics_;
-  const Identity identity_;
+  Identity identity_;
   Lease lease_;
   std::shared_ptr<AgentLink> link_;
   const std::string incarnation_;
-  std::function<void()> over_;
-  SandboxState state_ = SandboxState::kReady;
+  Hooks hooks_;
+  SandboxState state_ = SandboxState::kStarting;
   Reason release_reason_ = Reason::kSandboxGone;
   std::string release_cause_;
   std::map<ExecutionRelay*, std::shared_ptr<ExecutionRelay>> relays_;
-  std::unique_ptr<Timer> look_timer_;  // wakes the look after the lease's end
-  std::unique_ptr<Timer> warn_timer_;  // tells open streams that the hard end is near
+  std::unique_ptr<Timer> look_timer_;            // wakes the look after the lease's end
+  std::unique_ptr<Timer> warn_timer_;            // tells open streams that the hard end is near
+  bool writing_ = false;                         // the lease
+  Time write_again_ = Time::min();               // not before, after a failure
+  absl::Status write_error_;                     // of the last one
+  std::vector<OneShot<absl::Status>> renewals_;  // wait for the present write
+  std::vector<std::shared_ptr<ExecutionRelay>> late_;  // begin after it
   // Lets a late Query answer find that the sandbox is gone.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };

@@ -39,6 +39,8 @@ struct ServerConfig {
   Duration lease_margin = std::chrono::seconds(5);
   // A sandbox outlives its lease by at least this before its agent ends it without a broker.
   Duration min_backstop = std::chrono::minutes(10);
+  // A receipt is kept this long after its sandbox is gone.
+  Duration receipt_retention = std::chrono::hours(24);
 };
 
 struct LogConfig {
@@ -51,6 +53,8 @@ struct DrainConfig {
   Duration delay{0};
   // For calls that are under way after that.
   Duration grace = std::chrono::seconds(20);
+  // Leave the sandboxes and what runs in them to the next broker of this state directory.
+  bool keep_sandboxes = false;
 };
 
 struct LocalConfig {

@@ -101,7 +101,10 @@ absl::Status CheckServer(const ServerConfig& server) {
       CheckCount("server.max_streams_per_sandbox", server.max_streams_per_sandbox, 1, 1000000));
   SANDBROKER_RETURN_IF_ERROR(
       CheckDuration("server.lease_margin", server.lease_margin, Duration(0), minutes(10)));
-  return CheckDuration("server.min_backstop", server.min_backstop, seconds(1), hours(24));
+  SANDBROKER_RETURN_IF_ERROR(
+      CheckDuration("server.min_backstop", server.min_backstop, seconds(1), hours(24)));
+  return CheckDuration("server.receipt_retention", server.receipt_retention, seconds(1),
+                       hours(24 * 365));
 }
 
 absl::Status CheckLogAndDrain(const Config& config) {

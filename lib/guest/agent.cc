@@ -63,6 +63,8 @@ absl::Status Agent::Start() {
   shop_.launch.rlimits = TakeProgramLimits(options_.max_processes);
   shop_.oom.Use(options_.oom_events_fd);
   shop_.reaper.SpareExisting();
+  // A broker that dies before it has said anything leaves no agent behind.
+  if (options_.backstop_ms != 0) SetBackstop(std::chrono::milliseconds(options_.backstop_ms));
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
   return Listen();
 }
@@ -245,6 +247,11 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::FindOrStart(const agent::v1::S
 
 absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable::StartKey& key,
                                                            const agent::v1::Start& start) {
+  // Who has read output of it wants to go on, never to begin.
+  if (start.reader().offset() != 0) {
+    return MakeError(Reason::kOffsetBeyondEnd,
+                     "the start names an offset, and no such execution is known");
+  }
   if (leftovers_.size() >= options_.max_leftovers) {
     return MakeError(Reason::kCapacity,
                      StrCat(leftovers_.size(),
@@ -265,7 +272,10 @@ absl::StatusOr<std::shared_ptr<Execution>> Agent::StartNew(const ExecutionTable:
 void Agent::OnExecutionChanged(Execution& execution) {
   if (!std::exchange(execution.told_ended, true)) {
     table_.OnEnded(execution.id(), Now());
-    boost::asio::post(io_, [this] { DropForMemory(); });
+    boost::asio::post(io_, [this] {
+      DropForMemory();
+      FinishShutdown();
+    });
   }
   table_.SetDroppable(execution.id(), execution.droppable_from());
   if (execution.left_processes()) {
@@ -357,6 +367,7 @@ void Agent::Shutdown(const std::string& why) {
   for (const auto& execution : all) execution->Terminate(options_.shutdown_grace);
   shutdown_.expires_after(options_.shutdown_grace + options_.shutdown_grace / 4);
   shutdown_.async_wait([this, why](error_code) {
+    killing_ = true;
     KillEverything();
     const auto links = links_;
     for (const auto& link : links) link->Refuse(MakeError(Reason::kSandboxGone, why));
@@ -364,6 +375,14 @@ void Agent::Shutdown(const std::string& why) {
     shutdown_.async_wait([this](error_code) { io_.stop(); });
     if (links.empty()) io_.stop();
   });
+  FinishShutdown();
+}
+
+// The grace is for what runs, not for waiting.
+void Agent::FinishShutdown() {
+  if (!shutting_down_ || killing_) return;
+  const auto ended = [](const auto& entry) { return entry.second->ended(); };
+  if (std::all_of(executions_.begin(), executions_.end(), ended)) shutdown_.cancel();
 }
 
 void Agent::KillEverything() {

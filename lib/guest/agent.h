@@ -62,6 +62,7 @@ class Agent final : public LinkOwner {
   void DropExpired();
   void ArmSweep();
   void Shutdown(const std::string& why);
+  void FinishShutdown();
   void KillEverything();
 
   boost::asio::io_context& io_;
@@ -83,6 +84,7 @@ class Agent final : public LinkOwner {
   bool sweep_armed_ = false;
   AgentTimer shutdown_;
   bool shutting_down_ = false;
+  bool killing_ = false;  // its last step
 };
 
 }  // namespace sandbroker::guest

@@ -60,7 +60,8 @@ std::string AgentUsage() {
          "                        [--workspace DIR] [--output-budget BYTES]\n"
          "                        [--max-executions N] [--max-tombstones N]\n"
          "                        [--max-leftovers N] [--max-processes N]\n"
-         "                        [--cgroup-procs-fd N] [--oom-events-fd N]\n";
+         "                        [--cgroup-procs-fd N] [--oom-events-fd N]\n"
+         "                        [--backstop-ms N] [--sandbox NAME]\n";
 }
 
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv) {
@@ -70,10 +71,12 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv
   Take(&*flags, "listen-unix", &options.listen_unix);
   Take(&*flags, "secret-file", &options.secret_file);
   Take(&*flags, "workspace", &options.workspace);
+  Take(&*flags, "sandbox", &options.sandbox);
   for (absl::Status status : {Take(&*flags, "listen-fd", &options.listen_fd),
                               Take(&*flags, "secret-fd", &options.secret_fd),
                               Take(&*flags, "output-budget", &options.output_budget),
                               Take(&*flags, "max-executions", &options.executions.max_executions),
+                              Take(&*flags, "backstop-ms", &options.backstop_ms),
                               Take(&*flags, "max-leftovers", &options.max_leftovers),
                               Take(&*flags, "max-tombstones", &options.executions.max_tombstones),
                               Take(&*flags, "max-processes", &options.max_processes),

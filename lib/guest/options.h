@@ -29,6 +29,11 @@ struct AgentOptions {
   // Most processes and threads of all programs together (RLIMIT_NPROC); 0 = as inherited.
   uint64_t max_processes = 0;
 
+  // Which sandbox this is: only to be seen in the command line, by a broker that looks for it.
+  std::string sandbox;
+  // Ends itself after this unless a broker has said otherwise by then; 0 = never.
+  uint64_t backstop_ms = 0;
+
   uint64_t output_budget = 256 * 1024 * 1024;
   ExecutionTable::Limits executions;
   // Ended executions of which processes live on; further starts are refused with CAPACITY.

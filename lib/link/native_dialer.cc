@@ -21,6 +21,17 @@ int PeerPid(NativeLink::Socket& socket) {
   return peer.pid;
 }
 
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+UniqueFd PeerPidfd(NativeLink::Socket& socket) {
+  int pidfd = -1;
+  socklen_t size = sizeof(pidfd);
+  if (getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) != 0) pidfd = -1;
+  return UniqueFd(pidfd);
+}
+
 // One dial: connect (again and again while refused) -> upgrade -> proof, all within one bound.
 class Attempt : public std::enable_shared_from_this<Attempt> {
  public:
@@ -65,11 +76,13 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   }
 
   void Upgrade() {
-    const int pid = PeerPid(socket_);
+    peer_pid_ = PeerPid(socket_);
+    peer_pidfd_ = PeerPidfd(socket_);
     link_ = std::make_shared<NativeLink>(loop_, settings_, chunks_, target_, std::move(socket_));
-    link_->Start(std::move(on_lost_), [self = shared_from_this(), pid](const absl::Status& status) {
+    link_->Start(std::move(on_lost_), [self = shared_from_this()](const absl::Status& status) {
       if (!status.ok()) return self->Finish(status);
-      self->Finish(broker::AgentDialer::Dialed{self->link_, pid});
+      self->Finish(
+          broker::AgentDialer::Dialed{self->link_, self->peer_pid_, std::move(self->peer_pidfd_)});
     });
   }
 
@@ -92,6 +105,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
   std::function<void(absl::StatusOr<broker::AgentDialer::Dialed>)> done_;
   NativeLink::Socket socket_;
   std::shared_ptr<NativeLink> link_;
+  int peer_pid_ = 0;
+  UniqueFd peer_pidfd_;
   std::string last_error_;
   Duration delay_ = std::chrono::microseconds(500);
   std::unique_ptr<Timer> bound_timer_;

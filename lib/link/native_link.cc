@@ -309,9 +309,22 @@ void NativeLink::SendControl(const agent::Control& control) {
 }
 
 void NativeLink::PushControl(std::string frame) {
-  if (phase_ == Phase::kLost) return;
+  if (phase_ == Phase::kLost || overflowed_) return;
+  // A frame of any size goes into a queue that is not over its bound.
+  if (queue_.control_bytes() > settings_.max_control_bytes) return Overflow();
   queue_.PushControl(std::move(frame));
   Write();
+}
+
+// Not at once: losing the link tells the streams, one of which may be calling.
+void NativeLink::Overflow() {
+  overflowed_ = true;
+  loop_.Post([self = shared_from_this()] {
+    self->Lose(MakeError(Reason::kCapacity,
+                         StrCat("agent link: more than ", self->settings_.max_control_bytes,
+                                " bytes wait for an agent that does not read")),
+               true);
+  });
 }
 
 void NativeLink::MarkReady(uint32_t stream) {

@@ -29,6 +29,9 @@ struct LinkSettings {
   Duration heartbeat_interval = std::chrono::seconds(10);
   // Streams open at once on one link.
   size_t max_streams = 16384;
+  // Frames but DATA that wait for an agent that does not read. One more ends the link: what it
+  // would have said can't be left out, and the next link says it again.
+  size_t max_control_bytes = 16 * 1024 * 1024;
 };
 
 class NativeLink final : public broker::AgentLink, public std::enable_shared_from_this<NativeLink> {
@@ -78,6 +81,7 @@ class NativeLink final : public broker::AgentLink, public std::enable_shared_fro
   void Write();
   bool WriteData(uint32_t stream);
   void SendControl(const agent::Control& control);
+  void Overflow();
   void Beat();
   void WatchSilence();
   void Lose(const absl::Status& why, bool tell);
@@ -99,6 +103,7 @@ class NativeLink final : public broker::AgentLink, public std::enable_shared_fro
   wire::SendQueue queue_;
   std::map<uint32_t, NativeStream*> streams_;
   bool writing_ = false;
+  bool overflowed_ = false;    // the link ends as soon as its caller has returned
   std::string control_write_;  // alive while it is written
   DataWrite data_write_;
 

@@ -80,7 +80,8 @@ TEST(Log, LinesOfManyThreads_AreWholeAndAllThere) {
   EXPECT_EQ(DroppedLogLines(), 0u);
 }
 
-TEST(Log, ReaderThatStandsStill_CostsLinesAndNotTime) {
+// T137: a queue of log lines has a cap, and what it costs is counted.
+TEST(Log, T137_ReaderThatStandsStill_CostsLinesAndNotTime) {
   StderrPipe captured;  // holds 64 KiB, then blocks its writer
   ConfigureLog(LogFormat::kText, Level::kInfo);
   const std::string filler(200, 'x');

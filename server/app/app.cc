@@ -36,15 +36,17 @@ Result OnLoop(Loop& loop, Fn fn) {
 // Logs how long a step of the shutdown took.
 class Step {
  public:
-  explicit Step(std::string_view name) : name_(name) {}
+  explicit Step(std::string_view name, std::string_view message = "stopping")
+      : name_(name), message_(message) {}
   ~Step() {
     const auto took = std::chrono::steady_clock::now() - begin_;
     const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(took).count();
-    obs::Log(Level::kInfo, "stopping", {{"step", name_}, {"took_ms", millis}});
+    obs::Log(Level::kInfo, message_, {{"step", name_}, {"took_ms", millis}});
   }
 
  private:
   const std::string_view name_;
+  const std::string_view message_;
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
@@ -63,16 +65,29 @@ ExitCode App::Run() {
   if (const auto status = PrepareEnvironment(parts); !status.ok()) {
     return Fail(ExitCode::kEnvironment, status);
   }
-  if (const auto status = Listen(parts); !status.ok()) {
+  if (const auto status = Open(parts); !status.ok()) {
     return Fail(ExitCode::kCannotListen, status);
   }
-  const absl::Status served = Serve(parts);
+  parts.loop.Start();
+  ExitCode failure = ExitCode::kEnvironment;
+  absl::Status served = Recover(parts);
+  if (served.ok()) {
+    failure = ExitCode::kCannotListen;
+    served = Listen(parts);
+  }
+  if (served.ok()) {
+    failure = ExitCode::kEnvironment;
+    served = Serve(parts);
+  }
   if (served.ok()) {
     signals.WaitForStop();
     Drain(parts, signals);
+  } else {
+    // Nobody was served: what an earlier broker left stays for one that can.
+    OnLoop(parts.loop, [&parts] { parts.backend.KeepSandboxes(); });
   }
   Stop(parts, signals);
-  if (!served.ok()) return Fail(ExitCode::kEnvironment, served);
+  if (!served.ok()) return Fail(failure, served);
   obs::FlushLog();
   return signals.quick() ? ExitCode::kForced : ExitCode::kOk;
 }
@@ -87,28 +102,46 @@ absl::Status App::PrepareEnvironment(Parts& parts) {
   return parts.backend.Probe();
 }
 
-// gRPC comes last: it serves from then on, and all that can still fail afterwards takes the way
-// through Stop.
-absl::Status App::Listen(Parts& parts) {
+// What can be opened without serving anybody.
+absl::Status App::Open(Parts& parts) {
   const config::ServerConfig& server = config_.server;
   if (const auto admin = ToAddress(server.admin)) {
     SANDBROKER_RETURN_IF_ERROR(parts.admin.Open(*admin));
   }
-  if (!server.unix_socket.empty()) {
-    SANDBROKER_RETURN_IF_ERROR(parts.unix_listener.Open(server.unix_socket));
-  }
-  return parts.grpc.Start(ToAddress(server.listen),
+  if (server.unix_socket.empty()) return absl::OkStatus();
+  return parts.unix_listener.Open(server.unix_socket);
+}
+
+// Before anybody is served: a caller must not hear that its sandbox is gone while it is only not
+// found yet.
+absl::Status App::Recover(Parts& parts) {
+  const Step step("recover", "starting");
+  const auto done = std::make_shared<std::promise<absl::Status>>();
+  parts.loop.Post([&parts, done] {
+    const auto task = [](Parts* all,
+                         std::shared_ptr<std::promise<absl::Status>> tell) -> Task<void> {
+      absl::Status status = co_await all->backend.Recover();
+      tell->set_value(std::move(status));
+    };
+    parts.scope.Spawn("recover", task(&parts, done));
+  });
+  return done->get_future().get();
+}
+
+// gRPC comes last: it serves from then on, and all that can still fail afterwards takes the way
+// through Stop.
+absl::Status App::Listen(Parts& parts) {
+  return parts.grpc.Start(ToAddress(config_.server.listen),
                           {{v1::SandboxBroker::service_full_name(), parts.service}});
 }
 
 absl::Status App::Serve(Parts& parts) {
-  parts.loop.Start();
-  SANDBROKER_RETURN_IF_ERROR(OnLoop(parts.loop, [&]() -> absl::Status {
-    SANDBROKER_RETURN_IF_ERROR(parts.backend.Start());
+  OnLoop(parts.loop, [&] {
+    parts.backend.Start();
+    parts.broker.StartSweeping();
     if (!config_.server.unix_socket.empty()) parts.unix_listener.Start();
     if (!config_.server.admin.empty()) parts.admin.Start();
-    return absl::OkStatus();
-  }));
+  });
   parts.grpc.SetServing(GrpcServer::Serving::kYes);
   parts.ready = true;
   const std::string address = parts.grpc.address().empty()
@@ -145,7 +178,8 @@ void App::Stop(Parts& parts, Signals& signals) {
     const auto joined = std::make_shared<std::promise<void>>();
     parts.loop.Post([&parts, joined] {
       parts.admin.Stop();
-      parts.scope.Spawn("end all sandboxes", parts.backend.Shutdown());
+      if (parts.backend.keeps_sandboxes()) parts.broker.LetGo();
+      parts.scope.Spawn("end or leave all sandboxes", parts.backend.Shutdown());
       parts.scope.Join([joined] { joined->set_value(); });
     });
     joined->get_future().wait();

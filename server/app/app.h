@@ -24,6 +24,8 @@ class App {
 
  private:
   absl::Status PrepareEnvironment(Parts& parts);
+  absl::Status Open(Parts& parts);
+  absl::Status Recover(Parts& parts);
   absl::Status Listen(Parts& parts);
   absl::Status Serve(Parts& parts);
   // Order and reasons: docs/architecture.md, shutdown.

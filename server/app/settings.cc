@@ -25,6 +25,8 @@ local::LocalSettings ToLocalSettings(const config::Config& config) {
   settings.cgroup_parent = config.local.cgroup;
   settings.start_bound = config.local.start_bound;
   settings.relink_bound = config.local.relink_bound;
+  settings.warm_backstop = config.server.min_backstop;
+  settings.keep_sandboxes = config.drain.keep_sandboxes;
   for (const auto& [name, from] : config.templates) {
     local::TemplateSettings& to = settings.templates[name];
     to.name = name;
@@ -59,6 +61,7 @@ broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::strin
   settings.max_streams_per_sandbox = config.server.max_streams_per_sandbox;
   settings.lease.margin = config.server.lease_margin;
   settings.lease.min_backstop = config.server.min_backstop;
+  settings.receipt_retention = config.server.receipt_retention;
   return settings;
 }
 

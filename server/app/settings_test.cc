@@ -39,6 +39,8 @@ TEST(ToLocalSettings, Defaults_AreTheBackendsOwn) {
   EXPECT_EQ(made.uid_count, own.uid_count);
   EXPECT_EQ(made.start_bound, own.start_bound);
   EXPECT_EQ(made.relink_bound, own.relink_bound);
+  EXPECT_EQ(made.warm_backstop, own.warm_backstop);
+  EXPECT_EQ(made.keep_sandboxes, own.keep_sandboxes);
   EXPECT_EQ(made.templates.at("default").workspace_bytes, own_template.workspace_bytes);
   EXPECT_EQ(made.templates.at("default").tmp_bytes, own_template.tmp_bytes);
   EXPECT_EQ(made.templates.at("default").memory_bytes, own_template.memory_bytes);

@@ -186,27 +186,26 @@ absl::StatusOr<v1::ListSandboxesResponse> BrokerService::DoList(
 BrokerService::Unary* BrokerService::RenewLeases(Context* context,
                                                  const v1::RenewLeasesRequest* request,
                                                  v1::RenewLeasesResponse* response) {
-  return ServeNow(runtime_, "RenewLeases", context, request, response,
-                  [this](const Call& call, const v1::RenewLeasesRequest& asked) {
-                    return DoRenew(call, asked);
-                  });
+  return rpc::ServeTask(runtime_, "RenewLeases", context, request, response,
+                        [this](const Call& call, const v1::RenewLeasesRequest& asked) {
+                          return DoRenew(call, asked);
+                        });
 }
 
-absl::StatusOr<v1::RenewLeasesResponse> BrokerService::DoRenew(
-    const Call& call, const v1::RenewLeasesRequest& request) {
+Task<absl::StatusOr<v1::RenewLeasesResponse>> BrokerService::DoRenew(
+    Call call, const v1::RenewLeasesRequest& request) {
   const auto who = authoriser_.Authorise(call);
-  if (!who.ok()) return who.status();
+  if (!who.ok()) co_return who.status();
   const auto count = static_cast<size_t>(request.sandbox_ids_size());
   if (count == 0 || count > kMaxRenewals) {
-    return InvalidField("sandbox_ids", StrCat(count, " handles are outside 1 to ", kMaxRenewals));
+    co_return InvalidField("sandbox_ids",
+                           StrCat(count, " handles are outside 1 to ", kMaxRenewals));
   }
-  const std::vector<std::string> handles(request.sandbox_ids().begin(),
-                                         request.sandbox_ids().end());
+  std::vector<std::string> handles(request.sandbox_ids().begin(), request.sandbox_ids().end());
+  const auto items = co_await broker_.Renew(*who, std::move(handles));
   v1::RenewLeasesResponse response;
-  for (const broker::RenewItem& item : broker_.Renew(*who, handles)) {
-    ToProto(item, response.add_results());
-  }
-  return response;
+  for (const broker::RenewItem& item : items) ToProto(item, response.add_results());
+  co_return response;
 }
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* BrokerService::Exec(Context* context) {

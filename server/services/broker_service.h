@@ -62,8 +62,8 @@ class BrokerService final : public BrokerServiceBase {
                                                const v1::GetSandboxRequest& request);
   absl::StatusOr<v1::ListSandboxesResponse> DoList(const Call& call,
                                                    const v1::ListSandboxesRequest& request);
-  absl::StatusOr<v1::RenewLeasesResponse> DoRenew(const Call& call,
-                                                  const v1::RenewLeasesRequest& request);
+  Task<absl::StatusOr<v1::RenewLeasesResponse>> DoRenew(Call call,
+                                                        const v1::RenewLeasesRequest& request);
   void DoRun(const Call& call, const v1::RunRequest& request,
              rpc::Responder<v1::RunResponse> responder);
   absl::StatusOr<v1::GetServerInfoResponse> DoInfo(const Call& call);

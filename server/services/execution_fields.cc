@@ -123,6 +123,10 @@ absl::StatusOr<broker::StartSpec> ReadStart(const v1::ExecStart& start, uint64_t
                         StrCat(start.attempt(), " is above the limit, ", broker::kMaxAttempt));
   }
   out.attempt = start.attempt();
+  if (start.output_offset() != 0 && start.execution_id().empty()) {
+    return InvalidField("start.output_offset", "needs the execution_id of the earlier start");
+  }
+  out.start.mutable_reader()->set_offset(start.output_offset());
   return out;
 }
 

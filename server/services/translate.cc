@@ -31,6 +31,8 @@ v1::AcquireSource SourceOf(broker::Source source) {
       return v1::ACQUIRE_SOURCE_WARM;
     case broker::Source::kCold:
       return v1::ACQUIRE_SOURCE_COLD;
+    case broker::Source::kAdopted:
+      return v1::ACQUIRE_SOURCE_ADOPTED;
     case broker::Source::kRepeated:
       return v1::ACQUIRE_SOURCE_REPEATED;
   }

@@ -28,7 +28,7 @@ TEST_F(BrokerAcquire, Handle_OfAnotherTenantIsNotFoundOnEveryCall) {
   const std::string handle = AcquireHandle();
   EXPECT_TRUE(broker_.Get(me_, handle).ok());
   EXPECT_EQ(ReasonOf(broker_.Get(other_, handle).status()), Reason::kSandboxNotFound);
-  EXPECT_EQ(ReasonOf(broker_.Renew(other_, {handle})[0].status), Reason::kSandboxNotFound);
+  EXPECT_EQ(ReasonOf(Get(broker_.Renew(other_, {handle}))[0].status), Reason::kSandboxNotFound);
   EXPECT_EQ(ReasonOf(Get(broker_.Release(other_, handle)).status()), Reason::kSandboxNotFound);
   broker::StartSpec spec;
   spec.handle = handle;
@@ -170,7 +170,7 @@ TEST_F(BrokerAcquire, IdleLease_IsLookedAtThenTakenBack) {
 TEST_F(BrokerAcquire, RenewalBetweenEndAndLook_KeepsTheSandbox) {
   const std::string handle = AcquireHandle(WithTtl(seconds(30)));
   scheduler_.Advance(seconds(42));
-  EXPECT_TRUE(broker_.Renew(me_, {handle})[0].status.ok());
+  EXPECT_TRUE(Get(broker_.Renew(me_, {handle}))[0].status.ok());
   scheduler_.Advance(seconds(20));
   EXPECT_TRUE(broker_.Get(me_, handle).ok());
 }
@@ -197,11 +197,11 @@ TEST_F(BrokerAcquire, PageToken_IsNoHandle) {
   EXPECT_FALSE(broker_.List(other_, {}, 1, page->next_token).ok());
 }
 
-TEST_F(BrokerAcquire, RenewedLease_LivesOnAndNeverShortens) {
+TEST_F(BrokerAcquire, T108_RenewedLease_LivesOnAndNeverShortens) {
   const std::string handle = AcquireHandle(WithTtl(seconds(30)));
   const WallTime before = broker_.Get(me_, handle)->lease.expire;
   scheduler_.Advance(seconds(20));
-  const auto renewed = broker_.Renew(me_, {handle, "forged"});
+  const auto renewed = Get(broker_.Renew(me_, {handle, "forged"}));
   EXPECT_TRUE(renewed[0].status.ok());
   EXPECT_GE(renewed[0].lease.expire, before);
   EXPECT_EQ(ReasonOf(renewed[1].status), Reason::kSandboxNotFound);

@@ -103,6 +103,32 @@ def test_second_SIGTERM_is_quick(make_server):
     wait_until(lambda: not [pid for pid in below if proc.alive(pid)], 20, "no sandbox is left")
 
 
+# Becomes a program of another name when it is told to end.
+HEEDS_TERM = """cp /bin/sleep /workspace/gotterm
+trap 'exec /workspace/gotterm 0.5' TERM
+echo up; while :; do sleep 0.05; done"""
+IGNORES_TERM = "trap '' TERM; echo up; while :; do sleep 0.05; done"
+
+
+def test_T60_workloads_are_told_to_end_and_get_a_moment(make_server):
+    server = make_server(config={"drain": {"grace": "0s"}})
+    stub = server.stub()
+    runs = []
+    for program in (HEEDS_TERM, IGNORES_TERM):
+        held = api.acquire(stub).sandbox.sandbox_id
+        runs.append(api.Exec(stub, held, program))
+        runs[-1].wait_output(b"up\n")
+    below = list(proc.descendants(server.pid))
+    server.signal(signal.SIGTERM)
+    begin = time.monotonic()
+    wait_until(lambda: any(child["name"] == "gotterm"
+                           for child in proc.descendants(server.pid).values()), 10,
+               "it heard TERM and lives on for a moment")
+    assert server.wait() == 0
+    assert time.monotonic() - begin < 8
+    wait_until(lambda: not [pid for pid in below if proc.alive(pid)], 20, "no sandbox is left")
+
+
 def test_SIGINT_drains_as_well(make_server):
     server = make_server()
     server.signal(signal.SIGINT)

@@ -64,6 +64,36 @@ Task<absl::Status> FakeBackend::Release(const std::string& uid) {
   co_return absl::OkStatus();
 }
 
+Task<absl::Status> FakeBackend::Remember(std::string uid, broker::Claim claim) {
+  if (hold_remembering) {
+    OneShot<bool> turn;
+    remembering_.push_back(turn);
+    co_await turn.Wait();
+  }
+  if (remember_error) co_return *remember_error;
+  if (links_.count(uid) == 0) co_return MakeError(Reason::kSandboxGone, "gone");
+  claims_[uid] = std::move(claim);
+  ++remembered_;
+  co_return absl::OkStatus();
+}
+
+void FakeBackend::FinishRemembering() {
+  for (const auto& turn : std::exchange(remembering_, {})) turn.Set(true);
+}
+
+const broker::Claim* FakeBackend::claim(const std::string& uid) const {
+  const auto it = claims_.find(uid);
+  return it == claims_.end() ? nullptr : &it->second;
+}
+
+std::shared_ptr<FakeAgentLink> FakeBackend::Adopt(const std::string& uid, broker::Claim claim) {
+  auto link = std::make_shared<FakeAgentLink>(StrCat("boot-", uid));
+  links_[uid] = link;
+  claims_[uid] = claim;
+  observer_->OnAdopted({uid, "default", std::move(claim), link});
+  return link;
+}
+
 void FakeBackend::FinishReleases() {
   hold_releases = false;
   for (const auto& turn : std::exchange(releasing_, {})) turn.Set(absl::OkStatus());
@@ -117,6 +147,19 @@ Task<absl::StatusOr<bool>> MemoryReceipts::CompareAndSet(std::string key,
   const auto it = receipts_.find(key);
   if (it == receipts_.end() || it->second.token != expected_token) co_return false;
   it->second = std::move(receipt);
+  co_return true;
+}
+
+Task<absl::StatusOr<std::vector<std::string>>> MemoryReceipts::List() {
+  std::vector<std::string> keys;
+  for (const auto& [key, receipt] : receipts_) keys.push_back(key);
+  co_return keys;
+}
+
+Task<absl::StatusOr<bool>> MemoryReceipts::Remove(std::string key, std::string expected_token) {
+  const auto it = receipts_.find(key);
+  if (it == receipts_.end() || it->second.token != expected_token) co_return false;
+  receipts_.erase(it);
   co_return true;
 }
 

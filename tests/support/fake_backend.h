@@ -25,14 +25,26 @@ class FakeBackend final : public broker::Backend {
   bool hold_acquires = false;
   // Answers Release with it; the sandbox stays.
   std::optional<absl::Status> release_error;
+  // Answers Remember with it; nothing is kept.
+  std::optional<absl::Status> remember_error;
+  // Remember waits, in order, until FinishRemembering.
+  bool hold_remembering = false;
   bool hold_releases = false;
 
   // Lets the longest waiting Acquire go on. False: nobody waits.
   bool Grant();
   void FinishReleases();
+  // Lets what waits in Remember go on.
+  void FinishRemembering();
+  // As kept last; null when nothing was.
+  const broker::Claim* claim(const std::string& uid) const;
+  size_t remembered() const { return remembered_; }
+  // A broker that finds a sandbox of an earlier one.
+  std::shared_ptr<FakeAgentLink> Adopt(const std::string& uid, broker::Claim claim);
   size_t waiting() const;
   size_t acquired() const { return made_; }
   size_t released() const { return released_; }
+  size_t releasing() const { return releasing_.size(); }
   size_t live() const { return links_.size(); }
   // Null when it is gone.
   std::shared_ptr<FakeAgentLink> link(const std::string& uid) const;
@@ -46,6 +58,7 @@ class FakeBackend final : public broker::Backend {
   void SetObserver(broker::BackendObserver* observer) override { observer_ = observer; }
   Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
                                                 CancelToken cancel) override;
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
   Task<absl::Status> Release(const std::string& uid) override;
   std::vector<broker::PoolCapacity> Capacity() const override;
   void Drain() override;
@@ -57,6 +70,9 @@ class FakeBackend final : public broker::Backend {
   std::map<std::string, std::shared_ptr<FakeAgentLink>> links_;  // by uid
   std::vector<OneShot<absl::Status>> waiting_;
   std::vector<OneShot<absl::Status>> releasing_;
+  std::vector<OneShot<bool>> remembering_;
+  std::map<std::string, broker::Claim> claims_;  // by uid; stay after the sandbox
+  size_t remembered_ = 0;
   size_t made_ = 0;
   size_t released_ = 0;
   bool draining_ = false;
@@ -68,7 +84,12 @@ class MemoryReceipts final : public broker::ReceiptStore {
   Task<absl::StatusOr<std::optional<broker::Receipt>>> Read(std::string key) override;
   Task<absl::StatusOr<bool>> CompareAndSet(std::string key, std::string expected_token,
                                            broker::Receipt receipt) override;
-  bool OwnerIsDead(const std::string&) const override { return false; }
+  Task<absl::StatusOr<std::vector<std::string>>> List() override;
+  Task<absl::StatusOr<bool>> Remove(std::string key, std::string expected_token) override;
+  bool OwnerIsDead(const std::string& owner) const override { return owner == "dead"; }
+
+  // As a test finds or leaves them.
+  std::map<std::string, broker::Receipt>& all() { return receipts_; }
 
  private:
   std::map<std::string, broker::Receipt> receipts_;

@@ -14,14 +14,15 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "lib/backend/local/cgroups.h"
 #include "lib/backend/local/host_facts.h"
 #include "lib/backend/local/isolation.h"
+#include "lib/backend/local/processes.h"
+#include "lib/backend/local/record_files.h"
 #include "lib/backend/local/syscall_filter.h"
-#include "lib/base/crypto.h"
+#include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 #include "lib/process/spawn.h"
@@ -29,14 +30,15 @@
 namespace sandbroker::local {
 namespace {
 
-constexpr size_t kSecretSize = 32;
+// On top of start_bound, for an agent that its broker never gets to speak to.
+constexpr Duration kAgentPatience = std::chrono::seconds(5);
 
 absl::Status SystemError(std::string_view what, int error_number) {
   return MakeError(Reason::kNotReady, StrCat(what, ": ", std::strerror(error_number)));
 }
 
-std::string DirectoryOf(const LocalSettings& settings, const std::string& uid) {
-  return StrCat(settings.state_dir, "/sandboxes/", uid);
+std::string SandboxesOf(const LocalSettings& settings) {
+  return StrCat(settings.state_dir, "/sandboxes");
 }
 
 struct Pipe {
@@ -205,15 +207,23 @@ absl::Status GiveCgroup(const LocalSettings& settings, const TemplateSettings& t
 
 }  // namespace
 
+absl::Status Locate(const std::string& directory, Launched* launched) {
+  launched->directory = UniqueFd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!launched->directory.valid()) return SystemError(directory, errno);
+  launched->socket_path = StrCat("/proc/self/fd/", launched->directory.get(), "/agent.sock");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSettings& tmpl,
-                                const std::string& uid, uid_t host_uid) {
+                                const LaunchOrder& order) {
   Launched launched;
-  const std::string directory = DirectoryOf(settings, uid);
+  RecordFiles files(SandboxesOf(settings));
+  const std::string directory = files.FolderOf(order.uid);
   if (mkdir(directory.c_str(), 0700) != 0) return SystemError(StrCat("mkdir ", directory), errno);
-  launched.directory = UniqueFd(open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!launched.directory.valid()) return SystemError(directory, errno);
-  launched.socket_path = StrCat("/proc/self/fd/", launched.directory.get(), "/agent.sock");
-  launched.secret = RandomBytes(kSecretSize);
+  SANDBROKER_FAIL_POINT("launch.folder");
+  SANDBROKER_RETURN_IF_ERROR(files.Write(order.uid, order.record));
+  SANDBROKER_RETURN_IF_ERROR(Locate(directory, &launched));
+  launched.secret = order.secret;
 
   Inherited inherited;
   SANDBROKER_RETURN_IF_ERROR(GiveCommon(settings, tmpl, &inherited));
@@ -224,7 +234,7 @@ absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSet
   if (!secret.ok()) return secret.status();
   inherited.Give(*std::move(secret), kSecretFd);
   std::vector<std::string> agent_args = AgentArguments(tmpl);
-  SANDBROKER_RETURN_IF_ERROR(GiveCgroup(settings, tmpl, uid, &inherited, &agent_args));
+  SANDBROKER_RETURN_IF_ERROR(GiveCgroup(settings, tmpl, order.uid, &inherited, &agent_args));
   absl::StatusOr<Pipe> info = MakePipe();
   absl::StatusOr<Pipe> errors = MakePipe();
   if (!info.ok()) return info.status();
@@ -234,8 +244,15 @@ absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSet
   launched.info = std::move(info->read);
   launched.stderr_ = std::move(errors->read);
 
+  const auto patience =
+      std::chrono::duration_cast<std::chrono::milliseconds>(settings.start_bound + kAgentPatience);
   Spawned spawned;
-  SANDBROKER_RETURN_IF_ERROR(SpawnBwrap(settings, tmpl, agent_args, host_uid, inherited, &spawned));
+  agent_args.insert(agent_args.end(),
+                    {"--backstop-ms", std::to_string(patience.count()), kSandboxFlag, order.uid});
+  SANDBROKER_FAIL_POINT("launch.recorded");
+  SANDBROKER_RETURN_IF_ERROR(
+      SpawnBwrap(settings, tmpl, agent_args, order.host_uid, inherited, &spawned));
+  SANDBROKER_FAIL_POINT("launch.spawned");
   launched.monitor_pid = spawned.pid;
   launched.monitor_pidfd = std::move(spawned.pidfd);
   return launched;
@@ -249,12 +266,6 @@ pid_t ReadChildPid(int info_fd) {
   if (got <= 0) return 0;
   const char* at = std::strstr(text, "\"child-pid\":");
   return at == nullptr ? 0 : std::atoi(at + std::strlen("\"child-pid\":"));
-}
-
-void RemoveSandboxDirectory(const LocalSettings& settings, const std::string& uid) {
-  RemoveSandboxCgroup(settings.cgroups, uid);
-  std::error_code ignored;
-  std::filesystem::remove_all(DirectoryOf(settings, uid), ignored);
 }
 
 absl::Status ProbeIsolation(const LocalSettings& settings) {

@@ -1,15 +1,17 @@
 #include "lib/backend/local/local_backend.h"
 
-#include <sys/stat.h>
+#include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
+#include <set>
 #include <utility>
 
+#include "lib/async/for_each.h"
 #include "lib/backend/local/cgroups.h"
 #include "lib/backend/local/host_facts.h"
+#include "lib/backend/local/leftovers.h"
 #include "lib/backend/local/limits.h"
+#include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 #include "lib/obs/log.h"
@@ -23,14 +25,26 @@ Task<absl::StatusOr<broker::Binding>> UnknownPool(std::string pool) {
 
 Task<absl::Status> AlreadyGone() { co_return absl::OkStatus(); }
 
+Task<absl::Status> GoneAlready() {
+  co_return MakeError(Reason::kSandboxGone, "the sandbox has ended");
+}
+
+// Agents of an earlier broker that are asked for their proof at the same time.
+constexpr size_t kDialsAtOnce = 64;
+constexpr Duration kEndBound = std::chrono::seconds(10);
+
 }  // namespace
 
 LocalBackend::LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope,
                            broker::AgentDialer& dialer, obs::Metrics& metrics,
                            LocalSettings settings)
     : settings_(std::move(settings)),
+      blocking_(blocking),
+      scope_(scope),
+      files_(StrCat(settings_.state_dir, "/sandboxes")),
+      records_(files_, blocking, scope, [this](const std::string& uid) { RemoveSandbox(uid); }),
       uids_(settings_.uid_first, settings_.uid_count, geteuid() == 0) {
-  const PoolParts parts{loop, blocking, scope, dialer, metrics, settings_, uids_};
+  const PoolParts parts{loop, blocking, scope, dialer, metrics, settings_, uids_, records_};
   for (const PoolSettings& pool : settings_.pools) {
     pools_.emplace(pool.name, std::make_unique<Pool>(parts, pool));
   }
@@ -53,13 +67,81 @@ std::vector<Protection> LocalBackend::Protections() const {
   return DescribeProtections(settings_, ReadHostFacts(), absl::OkStatus());
 }
 
-absl::Status LocalBackend::Start() {
-  const std::string directory = StrCat(settings_.state_dir, "/sandboxes");
-  if (mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
-    return absl::UnavailableError(StrCat("mkdir ", directory, ": ", std::strerror(errno)));
+broker::LeftoverAction LocalBackend::Decide(const FoundSandbox& found) const {
+  broker::Leftover facts;
+  facts.alive = found.alive;
+  if (found.record) {
+    const auto pool = pools_.find(found.record->pool);
+    facts.phase = found.record->phase;
+    facts.pool_served = pool != pools_.end();
+    facts.made_alike = facts.pool_served && pool->second->MadeAlike(*found.record);
   }
+  const broker::LeftoverAction action = broker::DecideLeftover(facts);
+  // Without its agent's own process there is nobody who could prove anything.
+  const bool dial = action == broker::LeftoverAction::kDial;
+  return dial && !found.agent.valid() ? broker::LeftoverAction::kEnd : action;
+}
+
+Task<absl::Status> LocalBackend::Recover() {
+  const absl::Status made = files_.MakeDirectory();
+  if (!made.ok()) co_return made;
+  const auto look = [this] { return FindLeftovers(files_); };
+  absl::StatusOr<std::vector<FoundSandbox>> looked = co_await blocking_.Run(look);
+  if (!looked.ok()) co_return looked.status();
+  std::vector<FoundSandbox> dial;
+  std::map<std::string, uid_t> end;  // and the host uids they have
+  for (FoundSandbox& found : *looked) {
+    const uid_t host_uid = found.record ? found.record->host_uid : 0;
+    if (!found.record) {
+      obs::Log(obs::Level::kError, "a sandbox of an earlier broker has no usable record",
+               {{"sandbox", CEscape(found.uid)}, {"why", found.complaint}});
+    }
+    if (Decide(found) == broker::LeftoverAction::kDial && uids_.TakeThis(host_uid)) {
+      dial.push_back(std::move(found));
+    } else {
+      if (found.agent.valid()) SignalProcess(found.agent.get(), SIGKILL);
+      end.emplace(found.uid, host_uid);
+    }
+  }
+  SANDBROKER_FAIL_POINT("adopt.looked");
+  co_await EndLeftovers(std::move(end));
+  const auto adopt = [this, &dial](size_t i) {
+    return pools_.at(dial[i].record->pool)->Adopt(std::move(dial[i]));
+  };
+  co_await ForEach(scope_, dial.size(), kDialsAtOnce, adopt);
+  SANDBROKER_FAIL_POINT("adopt.done");
+  co_return absl::OkStatus();
+}
+
+// Those with nothing alive are only removed. One that can't be ended keeps its folder and its uid.
+Task<void> LocalBackend::EndLeftovers(std::map<std::string, uid_t> uids) {
+  if (uids.empty()) co_return;
+  std::set<std::string> names;
+  for (const auto& [uid, host_uid] : uids) names.insert(uid);
+  const auto work = [this, names] {
+    std::set<std::string> left = EndMarked(names, kEndBound);
+    for (const std::string& uid : names) {
+      if (left.count(uid) == 0) RemoveSandbox(uid);
+    }
+    return left;
+  };
+  const absl::StatusOr<std::set<std::string>> left = co_await blocking_.Run(work);
+  for (const auto& [uid, host_uid] : uids) {
+    const bool stays = !left.ok() || left->count(uid) != 0;
+    if (stays) uids_.TakeThis(host_uid);
+    obs::Log(stays ? obs::Level::kError : obs::Level::kInfo,
+             stays ? "a leftover sandbox could not be ended" : "a leftover sandbox was removed",
+             {{"sandbox", CEscape(uid)}});
+  }
+}
+
+void LocalBackend::RemoveSandbox(const std::string& uid) {
+  RemoveSandboxCgroup(settings_.cgroups, uid);
+  files_.Remove(uid);
+}
+
+void LocalBackend::Start() {
   for (auto& [name, pool] : pools_) pool->Start();
-  return absl::OkStatus();
 }
 
 Task<void> LocalBackend::Shutdown() {
@@ -88,6 +170,13 @@ Task<absl::StatusOr<broker::Binding>> LocalBackend::Acquire(const broker::Acquir
   const auto it = pools_.find(spec.pool);
   if (it == pools_.end()) return UnknownPool(spec.pool);
   return it->second->Acquire(spec, std::move(cancel));
+}
+
+Task<absl::Status> LocalBackend::Remember(std::string uid, broker::Claim claim) {
+  for (auto& [name, pool] : pools_) {
+    if (pool->Has(uid)) return pool->Remember(std::move(uid), std::move(claim));
+  }
+  return GoneAlready();
 }
 
 Task<absl::Status> LocalBackend::Release(const std::string& uid) {

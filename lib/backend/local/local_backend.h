@@ -21,13 +21,21 @@ class LocalBackend final : public broker::Backend {
                obs::Metrics& metrics, LocalSettings settings);
 
   // Whether this host can isolate and keep the templates' limits; blocks for some 10 ms. Before
-  // Start.
+  // Recover.
   absl::Status Probe();
   // For the log at start. After Probe.
   std::vector<Protection> Protections() const;
-  // Makes the state directory's folders and starts filling the pools.
-  absl::Status Start();
-  // Ends every sandbox; completes when none is left (each bounded).
+  // Finds the sandboxes of an earlier broker: those whose agents prove themselves go to the
+  // observer or to their pool, the others are ended and their folders removed. Completes within a
+  // bound. Before Start, and before anybody is served.
+  Task<absl::Status> Recover();
+  // Starts filling the pools.
+  void Start();
+  // Leaves all sandboxes to the next broker at Shutdown, whatever the settings say.
+  void KeepSandboxes() { settings_.keep_sandboxes = true; }
+  bool keeps_sandboxes() const { return settings_.keep_sandboxes; }
+  // Ends every sandbox, or leaves it to the next broker; completes when none is left (each
+  // bounded).
   Task<void> Shutdown();
 
   std::string name() const override { return "local"; }
@@ -36,12 +44,22 @@ class LocalBackend final : public broker::Backend {
   void SetObserver(broker::BackendObserver* observer) override;
   Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
                                                 CancelToken cancel) override;
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
   Task<absl::Status> Release(const std::string& uid) override;
   std::vector<broker::PoolCapacity> Capacity() const override;
   void Drain() override;
 
  private:
+  broker::LeftoverAction Decide(const FoundSandbox& found) const;
+  Task<void> EndLeftovers(std::map<std::string, uid_t> uids);
+  // The folder and the cgroup. Blocks; any thread.
+  void RemoveSandbox(const std::string& uid);
+
   LocalSettings settings_;  // as given, until Probe adds what the host offers
+  BlockingPool& blocking_;
+  TaskScope& scope_;
+  RecordFiles files_;
+  RecordKeeper records_;
   UidRange uids_;
   std::map<std::string, std::unique_ptr<Pool>> pools_;  // by name
 };

@@ -18,10 +18,12 @@ using boost::system::error_code;
 
 constexpr size_t kComplaintBytes = 4096;
 
-int PidfdOpen(pid_t pid) { return static_cast<int>(syscall(SYS_pidfd_open, pid, 0)); }
+// While bubblewrap sets up, its child can't be named: tried again this often, so many times.
+constexpr Duration kKillPause = std::chrono::milliseconds(5);
+constexpr int kMaxKillTries = 400;
 
-bool PidfdKill(int pidfd) {
-  return syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) == 0;
+UniqueFd OpenPidfd(pid_t pid) {
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
 }  // namespace
@@ -34,6 +36,7 @@ LocalSandbox::LocalSandbox(Loop& loop, broker::AgentDialer& dialer, const LocalS
       uid_(std::move(uid)),
       launched_(std::move(launched)),
       callbacks_(std::move(callbacks)),
+      boot_id_(launched_.boot_id),
       monitor_(loop.context()),
       agent_(loop.context()),
       errors_(loop.context()) {}
@@ -41,6 +44,10 @@ LocalSandbox::LocalSandbox(Loop& loop, broker::AgentDialer& dialer, const LocalS
 LocalSandbox::~LocalSandbox() = default;
 
 void LocalSandbox::Start() {
+  if (launched_.agent_pidfd.valid()) {
+    WatchAgent(std::move(launched_.agent_pidfd));
+    return Dial(settings_.adopt_bound);
+  }
   errors_.assign(launched_.stderr_.Release());
   ReadComplaints();
   WatchMonitor();
@@ -64,13 +71,15 @@ void LocalSandbox::OnDialed(absl::StatusOr<broker::AgentDialer::Dialed> dialed) 
   if (!dialed.ok()) {
     return Kill(StrCat("its agent could not be reached: ", MessageOf(dialed.status())));
   }
-  const bool first = boot_id_.empty();
+  const bool first = state_ == State::kStarting;
+  if (first && !FindAgent(&*dialed)) {
+    dialed->link->Close(MakeError(Reason::kSandboxGone, cause_));
+    return;
+  }
   link_ = std::move(dialed->link);
   boot_id_ = link_->info().boot_id;
   state_ = State::kReady;
   up_since_ = loop_.Now();
-  if (first) WatchAgent(dialed->peer_pid);
-  if (state_ != State::kReady) return;
   first ? callbacks_.ready() : callbacks_.link_restored();
 }
 
@@ -121,11 +130,31 @@ void LocalSandbox::WatchMonitor() {
   });
 }
 
-void LocalSandbox::WatchAgent(int pid) {
-  const int pidfd = pid > 0 ? PidfdOpen(pid) : -1;
-  // It may have ended between its answer and now; then its link is about to be lost.
-  if (pidfd < 0) return Kill("its agent ended at once");
-  agent_.assign(pidfd);
+// Who has just proved itself is the process that is watched from now on.
+bool LocalSandbox::FindAgent(broker::AgentDialer::Dialed* dialed) {
+  const auto fail = [this](const char* why) {
+    Kill(why);
+    return false;
+  };
+  if (agent_.is_open()) {
+    // One that an earlier broker launched: the record's process must be the one that answers.
+    if (dialed->peer_pid != launched_.agent_pid)
+      return fail("another process answers for its agent");
+  } else {
+    UniqueFd pidfd = std::move(dialed->peer_pidfd);
+    if (!pidfd.valid() && dialed->peer_pid > 0) pidfd = OpenPidfd(dialed->peer_pid);
+    // It may have ended between its answer and now; then its link is about to be lost.
+    if (!pidfd.valid()) return fail("its agent ended at once");
+    WatchAgent(std::move(pidfd));
+  }
+  const auto start = StartTimeOf(dialed->peer_pid);
+  if (!start) return fail("its agent ended at once");
+  agent_name_ = {dialed->peer_pid, *start};
+  return true;
+}
+
+void LocalSandbox::WatchAgent(UniqueFd pidfd) {
+  agent_.assign(pidfd.Release());
   agent_.async_wait(Descriptor::wait_read, [self = shared_from_this()](const error_code& error) {
     if (!error) self->OnAgentExit();
   });
@@ -168,10 +197,21 @@ void LocalSandbox::Kill(const std::string& cause) {
   }
 }
 
+void LocalSandbox::Stop(const std::string& cause, Duration grace) {
+  if (state_ == State::kEnding || state_ == State::kGone) return;
+  if (!agent_.is_open() || !SignalProcess(agent_.native_handle(), SIGTERM)) return Kill(cause);
+  if (cause_.empty()) cause_ = cause;
+  state_ = State::kEnding;
+  dial_.Cancel();
+  kill_timer_ = loop_.After(grace, [weak = weak_from_this()] {
+    if (const auto self = weak.lock()) self->KillAgent();
+  });
+}
+
 void LocalSandbox::KillAgent() {
   if (state_ == State::kGone) return;
   if (agent_.is_open()) {
-    PidfdKill(agent_.native_handle());
+    SignalProcess(agent_.native_handle(), SIGKILL);
     return;
   }
   // No link was ever up: bubblewrap knows the pid, and as long as it lives it has not reaped it, so
@@ -180,14 +220,37 @@ void LocalSandbox::KillAgent() {
     kill(ChildPid(), SIGKILL);
     return;
   }
-  kill_timer_ = loop_.After(std::chrono::milliseconds(5), [weak = weak_from_this()] {
+  if (++kill_tries_ > kMaxKillTries) return KillMonitor();
+  kill_timer_ = loop_.After(kKillPause, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->KillAgent();
   });
+}
+
+// It hangs in its setup. A child that it has made and not told of would be left behind, so they are
+// looked for by name.
+void LocalSandbox::KillMonitor() {
+  if (monitor_.is_open()) SignalProcess(monitor_.native_handle(), SIGKILL);
+  EndMarked({uid_}, Duration(0));
+}
+
+void LocalSandbox::Abandon() {
+  if (state_ == State::kGone) return;
+  callbacks_ = {};
+  LetGo(MakeError(Reason::kServerDraining, "this server is going away"));
+  error_code ignored;
+  monitor_.close(ignored);
 }
 
 void LocalSandbox::BecomeGone() {
   if (state_ == State::kGone) return;
   const auto self = shared_from_this();
+  const auto gone = std::move(callbacks_.gone);
+  callbacks_ = {};
+  LetGo(MakeError(Reason::kSandboxGone, cause_));
+  gone(cause_);
+}
+
+void LocalSandbox::LetGo(const absl::Status& why) {
   state_ = State::kGone;
   dial_.Cancel();
   error_code ignored;
@@ -195,13 +258,9 @@ void LocalSandbox::BecomeGone() {
   relink_timer_.reset();
   agent_.close(ignored);
   errors_.close(ignored);
-  if (link_) {
-    const auto link = std::move(link_);
-    link->Close(MakeError(Reason::kSandboxGone, cause_));
-  }
-  const auto gone = std::move(callbacks_.gone);
-  callbacks_ = {};
-  gone(cause_);
+  if (!link_) return;
+  const auto link = std::move(link_);
+  link->Close(why);
 }
 
 }  // namespace sandbroker::local

@@ -1,7 +1,8 @@
 // One local sandbox from start to gone. States: starting -> ready -> (linkless -> ready) -> ending
-// -> gone. It watches bubblewrap and the agent through pidfds, dials the agent, dials again when
-// the link drops, and ends everything inside by ending the agent, which is the first process of
-// the sandbox's pid namespace. Loop thread only; kept alive by its pending operations.
+// -> gone. One that an earlier broker launched starts with its agent known. It watches bubblewrap
+// and the agent through pidfds, dials the agent, dials again when the link drops, and ends
+// everything inside by ending the agent, which is the first process of the sandbox's pid namespace.
+// Loop thread only; kept alive by its pending operations.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 #include "lib/async/cancel.h"
 #include "lib/async/loop.h"
 #include "lib/backend/local/launcher.h"
+#include "lib/backend/local/processes.h"
 #include "lib/backend/local/settings.h"
 #include "lib/broker/agent_link.h"
 
@@ -36,11 +38,18 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   void Start();
   // Ends it; Callbacks::gone follows. Idempotent; the first cause counts.
   void Kill(const std::string& cause);
+  // Tells its programs to end, and ends it once they have, at the latest after `grace`.
+  void Stop(const std::string& cause, Duration grace);
+  // Lets go of it as it is, for another broker to find. No callback after it.
+  void Abandon();
 
   const std::string& uid() const { return uid_; }
   // nullptr while there is none.
   const std::shared_ptr<broker::AgentLink>& link() const { return link_; }
   bool gone() const { return state_ == State::kGone; }
+  // Once ready: its first process on this host, and the incarnation.
+  const ProcessName& agent() const { return agent_name_; }
+  const std::string& boot_id() const { return boot_id_; }
   // The last words of bubblewrap or the agent, for a start that failed.
   const std::string& complaint() const { return complaint_; }
 
@@ -53,13 +62,17 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   void OnLost(const absl::Status& why);
   void ReadComplaints();
   void WatchMonitor();
-  void WatchAgent(int pid);
+  // False: it has ended, and Kill was called.
+  bool FindAgent(broker::AgentDialer::Dialed* dialed);
+  void WatchAgent(UniqueFd pidfd);
   void OnAgentExit();
   void OnMonitorExit();
   void KillAgent();
   // Of the sandbox's first process on this host; 0 while bubblewrap has not said.
   pid_t ChildPid();
+  void KillMonitor();
   void BecomeGone();
+  void LetGo(const absl::Status& why);
 
   Loop& loop_;
   broker::AgentDialer& dialer_;
@@ -80,6 +93,8 @@ class LocalSandbox : public std::enable_shared_from_this<LocalSandbox> {
   std::string complaint_;
   std::array<char, 1024> part_;
   pid_t child_pid_ = 0;
+  ProcessName agent_name_;
+  int kill_tries_ = 0;
   Duration relink_pause_{0};
   std::unique_ptr<Timer> relink_timer_;  // dials again
   std::unique_ptr<Timer> kill_timer_;    // tries again while bubblewrap is still setting up

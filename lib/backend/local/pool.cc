@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/backend/local/isolation.h"
+#include "lib/base/crypto.h"
+#include "lib/base/fail_point.h"
 #include "lib/base/ids.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 #include "lib/obs/log.h"
+#include "lib/wire/handshake.h"
 
 namespace sandbroker::local {
 namespace {
@@ -14,12 +18,15 @@ namespace {
 using broker::AcquireQueue;
 using broker::Binding;
 using std::chrono::milliseconds;
-using std::chrono::minutes;
 using std::chrono::seconds;
 
-// A warm sandbox whose broker has died ends itself after this; moved ahead every third of it.
-constexpr Duration kWarmBackstop = minutes(10);
-constexpr Duration kReleaseBound = seconds(30);
+// What a sandbox is made of. Another program or another way of starting it gives another one.
+std::string MadeOf(const LocalSettings& settings, const TemplateSettings& tmpl) {
+  FieldList fields("made.1");
+  fields.Add(SANDBROKER_VERSION).AddAll(BubblewrapArgv(settings.bwrap_path, tmpl, {}, {}));
+  fields.Add(static_cast<int64_t>(tmpl.memory_bytes)).Add(static_cast<int64_t>(tmpl.pids));
+  return HexEncode(fields.Hash());
+}
 
 absl::Status DrainingError() {
   return MakeError(Reason::kServerDraining, "this server is going away; try another");
@@ -40,14 +47,23 @@ bool UidRange::Take(uid_t* uid) {
   return false;
 }
 
+bool UidRange::TakeThis(uid_t uid) {
+  if (!Holds(uid)) return true;
+  if (used_[uid - first_]) return false;
+  used_[uid - first_] = true;
+  return true;
+}
+
 void UidRange::Free(uid_t uid) {
-  if (enabled_ && uid >= first_) used_[uid - first_] = false;
+  if (Holds(uid)) used_[uid - first_] = false;
 }
 
 Pool::Pool(PoolParts parts, PoolSettings settings)
     : parts_(parts),
       settings_(std::move(settings)),
       template_(parts.settings.templates.at(settings_.template_name)),
+      made_(MadeOf(parts.settings, template_)),
+      host_(HostName()),
       queue_({settings_.warm, settings_.limit, settings_.max_waiting, settings_.max_starting}) {}
 
 broker::PoolCounts Pool::Counts() const {
@@ -85,12 +101,16 @@ void Pool::Refill() {
   if (draining_ || backoff_timer_) return;
   for (uint32_t n = queue_.ToStart(Counts()); n > 0; --n) {
     Member member;
-    if (!parts_.uids.Take(&member.host_uid)) {
+    if (!parts_.uids.Take(&member.record.host_uid)) {
       last_error_ = "no free host uid; raise uid_count";
       break;
     }
     const std::string uid = NewId();
     member.begun = parts_.loop.Now();
+    member.record.uid = uid;
+    member.record.pool = settings_.name;
+    member.record.made = made_;
+    member.record.secret = RandomBytes(wire::kSecretSize);
     members_.emplace(uid, std::move(member));
     parts_.scope.Spawn("start sandbox", StartOne(uid));
   }
@@ -98,10 +118,9 @@ void Pool::Refill() {
 }
 
 Task<void> Pool::StartOne(std::string uid) {
-  const uid_t host_uid = members_.at(uid).host_uid;
-  const auto launch = [this, uid, host_uid] {
-    return Launch(parts_.settings, template_, uid, host_uid);
-  };
+  const SandboxRecord& record = members_.at(uid).record;
+  const LaunchOrder order{uid, record.host_uid, record.secret, EncodeRecord(record)};
+  const auto launch = [this, order] { return Launch(parts_.settings, template_, order); };
   absl::StatusOr<absl::StatusOr<Launched>> launched = co_await parts_.blocking.Run(launch);
   const absl::Status status = launched.ok() ? launched->status() : launched.status();
   if (!status.ok()) {
@@ -148,42 +167,73 @@ LocalSandbox::Callbacks Pool::CallbacksOf(const std::string& uid) {
 void Pool::OnReady(const std::string& uid) {
   Member& member = members_.at(uid);
   if (member.use != Use::kStarting) return;
+  if (member.adopted) return OnAdopted(uid);
+  SANDBROKER_FAIL_POINT("launch.ready");
   member.start_time = parts_.loop.Now() - member.begun;
-  member.sandbox->link()->SetBackstop(parts_.loop.Now() + kWarmBackstop);
+  member.record.phase = broker::RecordPhase::kWarm;
+  member.record.host = host_;
+  member.record.boot_id = member.sandbox->boot_id();
+  member.record.agent = member.sandbox->agent();
   last_error_.clear();
   backoff_ = Duration(0);
+  BecomeReady(uid);
+  Refill();
+}
+
+void Pool::BecomeReady(const std::string& uid) {
+  Member& member = members_.at(uid);
+  member.sandbox->link()->SetBackstop(parts_.loop.Now() + parts_.settings.warm_backstop);
   if (const auto ticket = queue_.OnReady()) {
     member.use = Use::kClaimed;
     const auto waiter = waiters_.extract(*ticket);
     waiter.mapped().Set(uid);
-    ArmExpiry();
-  } else {
-    member.use = Use::kReady;
-    ready_.push_back(uid);
-    if (!alive_timer_) KeepWarmAlive();
+    return ArmExpiry();
   }
+  member.use = Use::kReady;
+  ready_.push_back(uid);
+  if (!alive_timer_) KeepWarmAlive();
+  if (!member.adopted) parts_.scope.Spawn("note warm sandbox", Note(uid));
+}
+
+// Without it, a broker that dies now has started this one in vain; nothing else depends on it.
+Task<void> Pool::Note(std::string uid) {
+  const auto it = members_.find(uid);
+  if (it == members_.end()) co_return;
+  const absl::Status status = co_await parts_.records.Write(it->second.record);
+  SANDBROKER_FAIL_POINT("launch.noted");
+  if (status.ok() || ReasonOf(status) == Reason::kSandboxGone) co_return;
+  obs::Log(obs::Level::kWarning, "a state file could not be written",
+           {{"sandbox", uid}, {"why", MessageOf(status)}});
+}
+
+Task<absl::Status> Pool::Remember(std::string uid, broker::Claim claim) {
+  const auto it = members_.find(uid);
+  if (it == members_.end() || it->second.use != Use::kClaimed) {
+    co_return MakeError(Reason::kSandboxGone, "the sandbox has ended");
+  }
+  SandboxRecord& record = it->second.record;
+  record.phase = broker::RecordPhase::kClaimed;
+  record.claim = std::move(claim);
+  const absl::Status status = co_await parts_.records.Write(record);
   Refill();
+  co_return status;
 }
 
 void Pool::OnGone(const std::string& uid, const std::string& cause) {
   Member& member = members_.at(uid);
   const Use use = member.use;
+  const bool adopted = member.adopted;
+  const OneShot<bool> settled = member.settled;
   ready_.erase(std::remove(ready_.begin(), ready_.end(), uid), ready_.end());
   const std::vector<OneShot<bool>> waiters = std::move(member.gone_waiters);
+  SANDBROKER_FAIL_POINT("release.killed");
   Forget(uid);
   for (const OneShot<bool>& waiter : waiters) waiter.Set(true);
+  settled.Set(false);
   const bool bound = use == Use::kClaimed || use == Use::kEnding;
   if (bound && observer_ != nullptr) observer_->OnSandboxGone(uid, cause);
-  if (use == Use::kStarting) return OnStartFailed(cause);
+  if (use == Use::kStarting && !adopted) return OnStartFailed(cause);
   Refill();
-}
-
-void Pool::Forget(const std::string& uid) {
-  const auto it = members_.find(uid);
-  parts_.uids.Free(it->second.host_uid);
-  members_.erase(it);
-  RemoveSandboxDirectory(parts_.settings, uid);  // an empty folder and a socket
-  Publish();
 }
 
 void Pool::OnStartFailed(const std::string& why) {
@@ -214,8 +264,9 @@ Task<absl::StatusOr<Binding>> Pool::Acquire(broker::AcquireSpec spec, CancelToke
   const Time deadline = SaturatingAdd(arrived, spec.wait_bound);
   switch (queue_.Arrive(spec.fallback, deadline, Counts(), &ticket)) {
     case AcquireQueue::Admission::kTake: {
+      // Its place is filled once the claim is written (Remember): starting another one takes
+      // processor time that this caller would wait for.
       const std::string uid = NextReady();
-      Refill();
       co_return Bind(uid, arrived);
     }
     case AcquireQueue::Admission::kDry:
@@ -246,6 +297,11 @@ Task<absl::StatusOr<Binding>> Pool::Acquire(broker::AcquireSpec spec, CancelToke
 absl::StatusOr<Binding> Pool::Bind(const std::string& uid, Time arrived) {
   const auto it = members_.find(uid);
   if (it == members_.end() || it->second.sandbox->link() == nullptr) {
+    // It lost its link at this very moment: nobody will have it.
+    if (it != members_.end()) {
+      it->second.use = Use::kEnding;
+      parts_.loop.Post([sandbox = it->second.sandbox] { sandbox->Kill("lost its link"); });
+    }
     return MakeError(Reason::kNotReady, "the sandbox ended while it was handed out; try again");
   }
   const Member& member = it->second;
@@ -290,63 +346,9 @@ void Pool::ArmExpiry() {
 }
 
 void Pool::KeepWarmAlive() {
-  const Time until = parts_.loop.Now() + kWarmBackstop;
+  const Time until = parts_.loop.Now() + parts_.settings.warm_backstop;
   for (const std::string& uid : ready_) members_.at(uid).sandbox->link()->SetBackstop(until);
-  alive_timer_ = parts_.loop.After(kWarmBackstop / 3, [this] { KeepWarmAlive(); });
-}
-
-Task<absl::Status> Pool::Release(std::string uid) {
-  const auto it = members_.find(uid);
-  if (it == members_.end()) co_return absl::OkStatus();
-  it->second.use = Use::kEnding;
-  co_return co_await End(std::move(uid), "released");
-}
-
-Task<absl::Status> Pool::End(std::string uid, std::string why) {
-  Member& member = members_.at(uid);
-  OneShot<bool> gone;
-  member.gone_waiters.push_back(gone);
-  const std::shared_ptr<LocalSandbox> sandbox = member.sandbox;
-  if (sandbox) sandbox->Kill(why);
-  const auto timer = parts_.loop.After(kReleaseBound, [gone] { gone.Set(false); });
-  const bool ended = co_await gone.Wait();
-  if (!ended) {
-    co_return MakeError(Reason::kNotReady, "the sandbox was killed and has not ended yet");
-  }
-  co_return absl::OkStatus();
-}
-
-void Pool::Drain() {
-  draining_ = true;
-  backoff_timer_.reset();
-  alive_timer_.reset();
-  for (const auto ticket : queue_.Clear()) {
-    waiters_.extract(ticket).mapped().Set(DrainingError());
-  }
-  ArmExpiry();
-  ready_.clear();
-  for (auto& [uid, member] : members_) {
-    if (member.use == Use::kClaimed || !member.sandbox) continue;
-    member.use = Use::kEnding;
-    parts_.loop.Post([sandbox = member.sandbox] { sandbox->Kill("the broker is stopping"); });
-  }
-}
-
-Task<void> Pool::Shutdown() {
-  Drain();
-  // All at once; the waits below then run beside each other.
-  std::vector<std::shared_ptr<LocalSandbox>> all;
-  for (const auto& [uid, member] : members_) {
-    if (member.sandbox) all.push_back(member.sandbox);
-  }
-  for (const auto& sandbox : all) sandbox->Kill("the broker is stopping");
-  while (!members_.empty()) {
-    // Claimed ones are reported to the broker, which holds timers for them.
-    std::string uid = members_.begin()->first;
-    std::string why = "the broker is stopping";
-    const absl::Status status = co_await End(std::move(uid), std::move(why));
-    if (!status.ok()) co_return;
-  }
+  alive_timer_ = parts_.loop.After(parts_.settings.warm_backstop / 3, [this] { KeepWarmAlive(); });
 }
 
 }  // namespace sandbroker::local

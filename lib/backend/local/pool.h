@@ -15,7 +15,9 @@
 #include "lib/async/cancel.h"
 #include "lib/async/loop.h"
 #include "lib/async/task_scope.h"
+#include "lib/backend/local/leftovers.h"
 #include "lib/backend/local/local_sandbox.h"
+#include "lib/backend/local/record_keeper.h"
 #include "lib/backend/local/settings.h"
 #include "lib/broker/backend.h"
 #include "lib/broker/core/acquire_queue.h"
@@ -30,9 +32,13 @@ class UidRange {
       : first_(first), used_(enabled ? count : 0), enabled_(enabled) {}
   // False when all are taken.
   bool Take(uid_t* uid);
+  // One that a sandbox of an earlier broker has. False: another one has it already.
+  bool TakeThis(uid_t uid);
   void Free(uid_t uid);
 
  private:
+  bool Holds(uid_t uid) const { return enabled_ && uid >= first_ && uid - first_ < used_.size(); }
+
   uid_t first_;
   std::vector<bool> used_;
   // Round robin, so that a uid rests before it is used again; from a random place, so that those of
@@ -49,6 +55,7 @@ struct PoolParts {
   obs::Metrics& metrics;
   const LocalSettings& settings;
   UidRange& uids;
+  RecordKeeper& records;
 };
 
 class Pool {
@@ -60,12 +67,19 @@ class Pool {
   void Start() { Refill(); }
   Task<absl::StatusOr<broker::Binding>> Acquire(broker::AcquireSpec spec, CancelToken cancel);
   bool Has(const std::string& uid) const { return members_.count(uid) != 0; }
+  // Writes the claim into the sandbox's record.
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim);
+  // One that an earlier broker left, its process known: dials it, and takes it in once it has
+  // proved itself; else it is ended. Completes, bounded, when that is settled. Before Start.
+  Task<void> Adopt(FoundSandbox found);
+  // Whether `record` was made as this pool makes them today.
+  bool MadeAlike(const SandboxRecord& record) const { return record.made == made_; }
   // Ends it; completes when it is gone.
   Task<absl::Status> Release(std::string uid);
   broker::PoolCapacity Capacity() const;
-  // No more starts; waiting callers and warm sandboxes are ended.
+  // No more starts; waiting callers are ended, and warm sandboxes unless they are to be kept.
   void Drain();
-  // Ends everything; calls `done` when nothing is left.
+  // Ends everything, or what is not to be kept; completes when nothing is left.
   Task<void> Shutdown();
 
  private:
@@ -73,7 +87,9 @@ class Pool {
   struct Member {
     std::shared_ptr<LocalSandbox> sandbox;  // nullptr while its process is being started
     Use use = Use::kStarting;
-    uid_t host_uid = 0;
+    SandboxRecord record;  // as written, or being written
+    bool adopted = false;
+    OneShot<bool> settled;  // an adoption came to its end
     Time begun;
     Duration start_time{0};
     std::vector<OneShot<bool>> gone_waiters;
@@ -82,11 +98,17 @@ class Pool {
 
   void Refill();
   Task<void> StartOne(std::string uid);
+  Task<void> Note(std::string uid);
+  void OnAdopted(const std::string& uid);
+  void BecomeReady(const std::string& uid);
   LocalSandbox::Callbacks CallbacksOf(const std::string& uid);
   void OnReady(const std::string& uid);
   void OnGone(const std::string& uid, const std::string& cause);
   void OnStartFailed(const std::string& why);
   void Forget(const std::string& uid);
+  Task<void> Remove(std::string uid, uid_t host_uid);
+  Task<void> WaitForRemovals();
+  void LetGoOfKept();
   // Kills a member and waits, bounded, until it is gone.
   Task<absl::Status> End(std::string uid, std::string why);
   absl::StatusOr<broker::Binding> Bind(const std::string& uid, Time arrived);
@@ -101,11 +123,15 @@ class Pool {
   PoolParts parts_;
   const PoolSettings settings_;
   const TemplateSettings& template_;
+  const std::string made_;
+  const std::string host_;
   broker::AcquireQueue queue_;
   broker::BackendObserver* observer_ = nullptr;
   std::map<std::string, Member> members_;  // by sandbox uid
   std::deque<std::string> ready_;          // oldest first
   std::map<broker::AcquireQueue::Ticket, OneShot<Handed>> waiters_;
+  size_t removing_ = 0;  // folders of sandboxes that are gone
+  OneShot<bool> removed_;
   bool draining_ = false;
   std::string last_error_;
   Duration backoff_{0};

@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <utility>
 
+#include "lib/base/fail_point.h"
 #include "lib/base/fd.h"
 #include "lib/base/ids.h"
 #include "lib/base/strings.h"
@@ -61,6 +63,7 @@ absl::StatusOr<bool> ReceiptFiles::Create(const std::string& key, const broker::
   const std::lock_guard lock(mutex_);
   const auto temporary = WriteTemporary(key, broker::FormatReceipt(receipt));
   if (!temporary.ok()) return temporary.status();
+  SANDBROKER_FAIL_POINT("receipt.temporary");
   const bool created = link(temporary->c_str(), PathOf(key).c_str()) == 0;
   const int error = errno;
   unlink(temporary->c_str());
@@ -103,6 +106,47 @@ absl::StatusOr<bool> ReceiptFiles::CompareAndSet(const std::string& key,
   }
   if (absl::Status status = SyncDirectory(); !status.ok()) return status;
   return true;
+}
+
+absl::StatusOr<std::vector<std::string>> ReceiptFiles::List() {
+  const std::lock_guard lock(mutex_);  // no temporary is in use
+  std::vector<std::string> keys;
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(directory_, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.starts_with('.')) {
+      unlink(at->path().c_str());
+    } else {
+      keys.push_back(name);
+    }
+  }
+  if (error)
+    return absl::InternalError(StrCat("receipt: list ", directory_, ": ", error.message()));
+  return keys;
+}
+
+absl::StatusOr<bool> ReceiptFiles::Remove(const std::string& key,
+                                          const std::string& expected_token) {
+  const std::lock_guard lock(mutex_);
+  const auto now = Read(key);
+  if (!now.ok()) return now.status();
+  if (!*now || (*now)->token != expected_token) return false;
+  if (unlink(PathOf(key).c_str()) != 0) return Failed("unlink", PathOf(key));
+  if (absl::Status status = SyncDirectory(); !status.ok()) return status;
+  return true;
+}
+
+Task<absl::StatusOr<std::vector<std::string>>> FileReceiptStore::List() {
+  const auto work = [this] { return files_.List(); };
+  auto done = co_await blocking_.Run(work);
+  co_return Flat(std::move(done));
+}
+
+Task<absl::StatusOr<bool>> FileReceiptStore::Remove(std::string key, std::string expected_token) {
+  const auto work = [this, key, expected_token] { return files_.Remove(key, expected_token); };
+  auto done = co_await blocking_.Run(work);
+  co_return Flat(std::move(done));
 }
 
 Task<absl::StatusOr<bool>> FileReceiptStore::Create(std::string key, broker::Receipt receipt) {

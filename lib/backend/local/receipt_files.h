@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/async/blocking_pool.h"
 #include "lib/broker/receipt_store.h"
@@ -22,6 +23,9 @@ class ReceiptFiles {
   absl::StatusOr<std::optional<broker::Receipt>> Read(const std::string& key);
   absl::StatusOr<bool> CompareAndSet(const std::string& key, const std::string& expected_token,
                                      const broker::Receipt& receipt);
+  // Keys of all records. Removes temporaries that a dead broker left.
+  absl::StatusOr<std::vector<std::string>> List();
+  absl::StatusOr<bool> Remove(const std::string& key, const std::string& expected_token);
 
  private:
   std::string PathOf(const std::string& key) const;
@@ -44,6 +48,8 @@ class FileReceiptStore final : public broker::ReceiptStore {
   Task<absl::StatusOr<std::optional<broker::Receipt>>> Read(std::string key) override;
   Task<absl::StatusOr<bool>> CompareAndSet(std::string key, std::string expected_token,
                                            broker::Receipt receipt) override;
+  Task<absl::StatusOr<std::vector<std::string>>> List() override;
+  Task<absl::StatusOr<bool>> Remove(std::string key, std::string expected_token) override;
   bool OwnerIsDead(const std::string& owner) const override { return owner != replica_id_; }
 
  private:

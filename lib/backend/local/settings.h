@@ -65,6 +65,12 @@ struct LocalSettings {
   Duration start_bound = std::chrono::seconds(20);
   // A link that dropped is dialled again for this long before the sandbox is given up and ended.
   Duration relink_bound = std::chrono::seconds(30);
+  // A warm sandbox that hears from no broker for this long ends itself.
+  Duration warm_backstop = std::chrono::minutes(10);
+  // The agent of a sandbox that an earlier broker left must prove itself within this.
+  Duration adopt_bound = std::chrono::seconds(10);
+  // A broker that ends in good order leaves its sandboxes to the next one, as one that is killed.
+  bool keep_sandboxes = false;
   std::map<std::string, TemplateSettings> templates;
   std::vector<PoolSettings> pools;
 };

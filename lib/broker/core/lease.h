@@ -1,8 +1,11 @@
 // The caller's lease of one sandbox (docs/protocols.md C): until when it holds, how activity moves
-// it ahead of time, and when the sandbox must be looked at or taken back. Pure: times come in.
+// it ahead of time, what an outage of the broker does to it, and when the sandbox must be looked at
+// or taken back. What it promises is what was written: a new end counts once Written is called.
+// Pure: times come in.
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 
 #include "lib/base/clock.h"
@@ -20,12 +23,27 @@ struct LeaseSettings {
 // What was seen when a lease was looked at after its end.
 enum class Look { kBusy, kIdle, kUnreachable };
 
+// What an agent says of itself when it is looked at.
+struct AgentSays {
+  uint64_t running = 0;   // executions
+  uint64_t attached = 0;  // streams of any broker
+};
+
 class Lease {
  public:
   Lease(const LeaseSpec& spec, const LeaseSettings& settings, WallTime now)
       : spec_(spec), settings_(settings), acquired_(now), until_(now) {
     until_ = Ahead(now);
   }
+
+  // As an earlier broker wrote it down. `outage_ttl`: its end was given by AfterOutage.
+  Lease(const LeaseSpec& spec, const LeaseSettings& settings, WallTime acquired, WallTime until,
+        bool outage_ttl)
+      : spec_(spec),
+        settings_(settings),
+        acquired_(acquired),
+        until_(std::min(until, hard_end())),
+        outage_ttl_(outage_ttl) {}
 
   const LeaseSpec& spec() const { return spec_; }
   WallTime acquired() const { return acquired_; }
@@ -42,13 +60,30 @@ class Lease {
   // Activity finds less than ttl left: the new end to be written, which never lies before the old
   // one. Nothing to write otherwise (at most one write a third of the ttl).
   std::optional<WallTime> Activity(WallTime now) const {
-    if (until_ - now >= spec_.ttl) return std::nullopt;
+    if (until_ - now >= spec_.ttl && !outage_ttl_) return std::nullopt;
     const WallTime ahead = Ahead(now);
+    // After an outage even the same end is written: the record must say that somebody came.
+    if (outage_ttl_) return std::max(ahead, until_);
     if (ahead <= until_) return std::nullopt;
     return ahead;
   }
   // The write succeeded.
-  void Written(WallTime until) { until_ = std::max(until_, until); }
+  void Written(WallTime until) {
+    until_ = std::max(until_, until);
+    outage_ttl_ = false;
+  }
+
+  // It ran out while no broker was there to renew it: one ttl from now, to be written with the
+  // mark. Nothing if it holds, or if it was given before and nobody came since.
+  std::optional<WallTime> AfterOutage(WallTime now) const {
+    if (!Over(now) || HardOver(now) || outage_ttl_) return std::nullopt;
+    return std::min(now + spec_.ttl, hard_end());
+  }
+  void WrittenAfterOutage(WallTime until) {
+    until_ = std::max(until_, until);
+    outage_ttl_ = true;
+  }
+  bool outage_ttl() const { return outage_ttl_; }
 
   bool Over(WallTime now) const { return now >= until_; }
   bool HardOver(WallTime now) const { return now >= hard_end(); }
@@ -63,6 +98,18 @@ class Lease {
       if (at > now) return at;
     }
     return WallTime::max();
+  }
+
+  // A sandbox that can't live this much longer, whatever its caller does, is not handed out.
+  bool Leaves(Duration least, WallTime now) const { return hard_end() - now >= least; }
+
+  // An open stream, of this broker or another, is activity; a program that nobody is attached to
+  // is it only when the caller wished so. `agent` empty: it could not be asked.
+  Look See(bool open_streams, const std::optional<AgentSays>& agent) const {
+    if (open_streams) return Look::kBusy;
+    if (!agent) return Look::kUnreachable;
+    const bool running = spec_.keep_while_running && agent->running > 0;
+    return running || agent->attached > 0 ? Look::kBusy : Look::kIdle;
   }
 
   enum class Verdict { kNotYet, kRenew, kWaitForBackstop, kTakeBack };
@@ -88,6 +135,7 @@ class Lease {
   LeaseSettings settings_;
   WallTime acquired_;
   WallTime until_;
+  bool outage_ttl_ = false;
 };
 
 }  // namespace sandbroker::broker

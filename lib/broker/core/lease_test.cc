@@ -66,6 +66,64 @@ TEST(Lease, Decide_LooksBeforeItTakesBack) {
   EXPECT_EQ(lease.Decide(lease.backstop(), Look::kUnreachable), Lease::Verdict::kTakeBack);
 }
 
+Lease Restored(WallTime until, bool outage_ttl = false) {
+  return Lease({minutes(9), hours(24), true}, {}, kStart, until, outage_ttl);
+}
+
+TEST(Lease, Outage_GivesOneTtlOnceUntilRealActivity) {
+  const WallTime back = kStart + hours(2);
+  Lease lease = Restored(kStart + minutes(12));
+  const auto until = lease.AfterOutage(back);
+  ASSERT_TRUE(until);
+  EXPECT_EQ(*until, back + minutes(9));
+  lease.WrittenAfterOutage(*until);
+  // Nobody came, and the broker died again: no second one.
+  Lease again = Restored(*until, lease.outage_ttl());
+  EXPECT_FALSE(again.AfterOutage(back + hours(1)));
+  EXPECT_EQ(again.Decide(back + hours(1), Look::kIdle), Lease::Verdict::kTakeBack);
+  // Somebody came: it is written although a whole ttl is left, and clears the mark.
+  const auto active = lease.Activity(back);
+  ASSERT_TRUE(active);
+  lease.Written(*active);
+  EXPECT_FALSE(lease.outage_ttl());
+  EXPECT_FALSE(lease.Activity(back));
+  EXPECT_TRUE(Restored(*active).AfterOutage(back + hours(1)));
+}
+
+TEST(Lease, Outage_LeavesALeaseThatHoldsAndNeverPassesTheHardEnd) {
+  EXPECT_FALSE(Restored(kStart + minutes(12)).AfterOutage(kStart + minutes(11)));
+  const Lease late = Restored(kStart + hours(23));
+  EXPECT_EQ(late.AfterOutage(kStart + hours(24) - minutes(1)), late.hard_end());
+  EXPECT_FALSE(late.AfterOutage(kStart + hours(24)));
+  // A record that says more than can be true is cut.
+  EXPECT_EQ(Restored(kStart + hours(100)).until(), kStart + hours(24));
+}
+
+TEST(Lease, See_TellsBusyFromIdleAndIdleFromUnreachable) {
+  const Lease keeps = Make(seconds(30));
+  EXPECT_EQ(keeps.See(true, std::nullopt), Look::kBusy);
+  EXPECT_EQ(keeps.See(false, std::nullopt), Look::kUnreachable);
+  EXPECT_EQ(keeps.See(false, AgentSays{0, 0}), Look::kIdle);
+  EXPECT_EQ(keeps.See(false, AgentSays{0, 1}), Look::kBusy);  // another broker's stream
+}
+
+// T110: the field decides about a program that nobody is attached to, and about nothing else.
+TEST(Lease, T110_ProgramNobodyIsAttachedTo_IsActivityOnlyByTheCallersWish) {
+  const Lease keeps({seconds(30), hours(24), true}, {}, kStart);
+  const Lease leaves({seconds(30), hours(24), false}, {}, kStart);
+  EXPECT_EQ(keeps.See(false, AgentSays{1, 0}), Look::kBusy);
+  EXPECT_EQ(leaves.See(false, AgentSays{1, 0}), Look::kIdle);
+  EXPECT_EQ(leaves.See(false, AgentSays{1, 1}), Look::kBusy);
+  EXPECT_EQ(leaves.See(true, std::nullopt), Look::kBusy);
+}
+
+TEST(Lease, Leaves_CountsToTheHardEnd) {
+  const Lease lease = Make(minutes(1), minutes(10));
+  EXPECT_TRUE(lease.Leaves(minutes(10), kStart));
+  EXPECT_FALSE(lease.Leaves(minutes(10), kStart + seconds(1)));
+  EXPECT_TRUE(lease.Leaves(minutes(4), kStart + minutes(6)));
+}
+
 TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
   std::mt19937 random(7);
   for (int run = 0; run < 200; ++run) {

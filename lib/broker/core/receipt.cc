@@ -112,4 +112,9 @@ Meeting Meet(const std::optional<Receipt>& found, const std::string& body_hash, 
   return Meeting::kWait;
 }
 
+Sweep DecideSweep(const Receipt& receipt, bool sandbox_alive, WallTime now, Duration retention) {
+  if (receipt.state == Receipt::State::kBound) return sandbox_alive ? Sweep::kKeep : Sweep::kEnd;
+  return receipt.deadline <= now - retention ? Sweep::kRemove : Sweep::kKeep;
+}
+
 }  // namespace sandbroker::broker

@@ -1,6 +1,7 @@
 // Receipts (docs/protocols.md B): one record per (tenant, request_id) that makes a repeated
 // Acquire meet its first result. This file holds the record, its text form, and what a caller that
-// meets a record must do. Pure; lib/backend/local/receipt_files.h keeps the records.
+// meets a record must do, and when a record may go. Pure; lib/backend/local/receipt_files.h keeps
+// the records.
 #pragma once
 
 #include <optional>
@@ -21,6 +22,7 @@ struct Receipt {
   std::string token;
   // Replica that wrote it; one that is known dead need not be waited for.
   std::string owner;
+  // Until when its owner may still be at it; of an ended one, when it was found to be gone.
   WallTime deadline{};
   std::string uid;  // sandbox, once bound
 };
@@ -46,5 +48,15 @@ enum class Meeting {
 // `owner_dead`: the replica that wrote it is known to be gone.
 Meeting Meet(const std::optional<Receipt>& found, const std::string& body_hash, WallTime now,
              bool owner_dead);
+
+enum class Sweep {
+  kKeep,
+  kEnd,     // bound to a sandbox that is gone: compare-and-set to ended(now)
+  kRemove,  // nobody can expect an answer from it any more
+};
+
+// `sandbox_alive`: of the record's uid. A record goes `retention` after its sandbox was found to be
+// gone, or after its deadline if it never had one; a repeat after that is a new request.
+Sweep DecideSweep(const Receipt& receipt, bool sandbox_alive, WallTime now, Duration retention);
 
 }  // namespace sandbroker::broker

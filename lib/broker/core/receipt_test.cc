@@ -43,6 +43,21 @@ TEST(Receipt, Meet_FollowsTheTable) {
   EXPECT_EQ(Meet(receipt, body, kNow, false), Meeting::kGone);
 }
 
+TEST(Receipt, Sweep_EndsWhatIsGoneAndRemovesItOneRetentionLater) {
+  Receipt receipt = Pending(std::string(64, 'a'));
+  const Duration day = std::chrono::hours(24);
+  const WallTime over = receipt.deadline + day;
+  for (const auto state :
+       {Receipt::State::kPending, Receipt::State::kOpen, Receipt::State::kEnded}) {
+    receipt.state = state;
+    EXPECT_EQ(DecideSweep(receipt, false, over - seconds(1), day), Sweep::kKeep);
+    EXPECT_EQ(DecideSweep(receipt, false, over, day), Sweep::kRemove);
+  }
+  receipt.state = Receipt::State::kBound;
+  EXPECT_EQ(DecideSweep(receipt, true, over, day), Sweep::kKeep);
+  EXPECT_EQ(DecideSweep(receipt, false, kNow, day), Sweep::kEnd);
+}
+
 TEST(Receipt, RequestHash_CoversEveryFieldButTheId) {
   AcquireSpec base;
   const std::string hash = RequestHash(base);

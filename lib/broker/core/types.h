@@ -31,7 +31,8 @@ inline constexpr Duration kMinLeaseTtl = std::chrono::seconds(1);
 inline constexpr Duration kMaxLifetime = std::chrono::hours(24);
 
 enum class Fallback { kWarmOnly, kWait, kColdOk };
-enum class Source { kWarm, kCold, kRepeated };
+// kAdopted: bound for an earlier try of the same request whose broker died.
+enum class Source { kWarm, kCold, kRepeated, kAdopted };
 
 struct AcquireSpec {
   std::string pool = "default";

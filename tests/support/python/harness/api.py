@@ -102,7 +102,7 @@ class Exec:
     """One Exec call. Requests go through a queue; `events` checks the order as it hands on."""
 
     def __init__(self, stub, sandbox_id, argv, stdin=False, execution_id="", attempt=0,
-                 bound=CALL_BOUND, **fields):
+                 output_offset=0, bound=CALL_BOUND, **fields):
         self._requests = queue.SimpleQueue()
         self.call = stub.Exec(iter(self._requests.get, None), timeout=bound)
         self.out = {1: bytearray(), 2: bytearray()}
@@ -112,10 +112,11 @@ class Exec:
         self.warnings = []
         self.input_closed = None
         self.input_limit = 0
-        self.next_offset = None
+        self.next_offset = output_offset
         self._iterator = self._checked()
         start = execution_pb2.ExecStart(sandbox_id=sandbox_id, spec=spec(argv, **fields),
-                                        stdin=stdin, execution_id=execution_id, attempt=attempt)
+                                        stdin=stdin, execution_id=execution_id, attempt=attempt,
+                                        output_offset=output_offset)
         self.send(start=start)
 
     def send(self, **message):
@@ -166,7 +167,6 @@ class Exec:
     def _account(self, kind, event):
         if kind == "ready":
             self.ready = event
-            self.next_offset = event.start_offset
             self.input_limit = event.input_limit
         elif kind == "output":
             assert event.offset == self.next_offset, "output has a hole or comes twice"

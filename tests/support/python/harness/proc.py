@@ -70,10 +70,17 @@ def cmdline(pid):
         return b""
 
 
+def running(program):
+    """Agents that run this very file, whoever started them."""
+    return [pid for pid, stat in _all().items()
+            if stat["state"] not in "ZX" and stat["name"] != SUPERVISOR
+            and _program(pid) == str(program)]
+
+
 def _program(pid):
     try:
         return os.readlink(f"/proc/{pid}/exe")
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:  # gone, or not for us to see
         return ""
 
 

@@ -1,5 +1,6 @@
 """One sandbrokerd under test, with a state directory of its own, on a free loopback port."""
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -32,7 +33,9 @@ def run_program(*argv, **options):
 
 
 class Server:
-    def __init__(self, config=None, arguments=(), ready=True):
+    """`own_agent`: with an agent file of its own, so that its sandboxes are found when it is dead."""
+
+    def __init__(self, config=None, arguments=(), ready=True, own_agent=False, fail_point=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sandbroker-test-"))
         self.state_dir = self.folder / "state"
         self.port_file = self.folder / "port"
@@ -41,10 +44,18 @@ class Server:
         self._arguments = list(arguments)
         self._channels = []
         self.process = None
-        self.start(ready)
+        self.listen = "127.0.0.1:0"
+        self._agent = None
+        if own_agent:
+            self._agent = self.folder / "agent" / "sandbroker-agent"
+            self._agent.parent.mkdir()
+            self.folder.chmod(0o755)
+            shutil.copy2(program("sandbroker-agent"), self._agent)
+            self._arguments += ["--agent", str(self._agent)]
+        self.start(ready, fail_point)
 
     def command(self):
-        argv = [program("sandbrokerd"), "--listen", "127.0.0.1:0", "--port-file",
+        argv = [program("sandbrokerd"), "--listen", self.listen, "--port-file",
                 str(self.port_file), "--state-dir", str(self.state_dir)]
         if self._config is not None:
             path = self.folder / "config.yaml"
@@ -52,11 +63,17 @@ class Server:
             argv += ["--config", str(path)]
         return argv + self._arguments
 
-    def start(self, ready=True):
+    def configure(self, config):
+        """For the next start."""
+        self._config = config
+
+    def start(self, ready=True, fail_point=None):
+        """`fail_point`: NAME or NAME:NTH, where it ends as by kill -9 (lib/base/fail_point.h)."""
         self.port_file.unlink(missing_ok=True)
+        environment = dict(os.environ, SANDBROKER_FAIL_POINT=fail_point or "")
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(proc.with_parent(self.command()), stdout=log,
-                                            stderr=log, stdin=subprocess.DEVNULL)
+                                            stderr=log, stdin=subprocess.DEVNULL, env=environment)
         if ready:
             wait_until(self._serves, START_BOUND, "the port file")
 
@@ -95,6 +112,23 @@ class Server:
     def wait(self, bound=STOP_BOUND):
         return self.process.wait(bound)
 
+    def kill(self):
+        """Ends it as nothing can be prepared for."""
+        self.process.kill()
+        self.died()
+
+    def died(self, bound=60):
+        """Waits until it was killed, by us or at its fail point."""
+        assert self.wait(bound) == -signal.SIGKILL, self.log()[-4000:]
+        for channel in self._channels:
+            channel.close()
+        self._channels.clear()
+
+    def restart(self, **options):
+        """Another broker on the same state directory; answers a stub of it."""
+        self.start(**options)
+        return self.stub()
+
     def stop(self):
         for channel in self._channels:
             channel.close()
@@ -113,7 +147,28 @@ class Server:
             raise AssertionError(f"sandbrokerd did not end on SIGTERM twice:\n{self.log()}")
 
     def remove(self):
+        for pid in self.living():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def agents(self):
         return proc.agents(self.pid)
+
+    def living(self):
+        """Agents of this server's sandboxes, whoever started them (own_agent only)."""
+        return proc.running(self._agent) if self._agent else []
+
+    def folders(self):
+        """Names of the sandboxes that the state directory knows."""
+        path = self.state_dir / "sandboxes"
+        return sorted(os.listdir(path)) if path.exists() else []
+
+    def records(self):
+        """Their state files, read."""
+        found = {}
+        for uid in self.folders():
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError, ValueError):
+                found[uid] = json.loads(
+                    (self.state_dir / "sandboxes" / uid / "state.json").read_text())
+        return found

@@ -1,0 +1,2 @@
+// Boost.JSON is compiled here, once: the distribution's headers carry its source.
+#include <boost/json/src.hpp>

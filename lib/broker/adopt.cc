@@ -1,0 +1,78 @@
+// Where the broker's sandboxes come from and go to: made for a claim, taken over from a dead
+// broker, left to the next one; and what the backend says of their links.
+#include <utility>
+
+#include "lib/base/fail_point.h"
+#include "lib/base/status.h"
+#include "lib/broker/broker.h"
+#include "lib/broker/sandbox.h"
+#include "lib/obs/log.h"
+
+namespace sandbroker::broker {
+
+std::unique_ptr<Sandbox> Broker::MakeSandbox(const std::string& uid, const std::string& pool,
+                                             const Claim& claim, Lease lease,
+                                             std::shared_ptr<AgentLink> link) {
+  Sandbox::Identity identity{uid, claim.tenant, pool, claim.labels, claim.receipt, claim.token};
+  Sandbox::Hooks hooks;
+  hooks.over = [this, uid] { OnLeaseOver(uid); };
+  hooks.keep = [this, uid](Claim kept, std::function<void(absl::Status)> done) {
+    // Named, not a temporary: the coroutine's parameters are its own copies.
+    const auto task = [](Broker* broker, std::string id, Claim what,
+                         std::function<void(absl::Status)> tell) -> Task<void> {
+      absl::Status status = co_await broker->backend_.Remember(std::move(id), std::move(what));
+      tell(std::move(status));
+    };
+    scope_.Spawn("keep claim", task(this, uid, std::move(kept), std::move(done)));
+  };
+  return std::make_unique<Sandbox>(scheduler_, metrics_, std::move(identity), std::move(lease),
+                                   std::move(link), std::move(hooks));
+}
+
+void Broker::OnAdopted(Adopted adopted) {
+  const Claim& claim = adopted.claim;
+  Lease lease(claim.lease, settings_.lease, claim.acquired, claim.until, claim.outage_ttl);
+  auto sandbox = MakeSandbox(adopted.uid, adopted.pool, claim, std::move(lease), adopted.link);
+  Sandbox* const restored = sandbox.get();
+  sandboxes_[adopted.uid] = std::move(sandbox);
+  obs::Log(obs::Level::kInfo, "sandbox found again",
+           {{"sandbox", adopted.uid}, {"pool", adopted.pool}});
+  restored->Restore();
+  SANDBROKER_FAIL_POINT("adopt.restored");
+}
+
+void Broker::LetGo() {
+  // Whoever waits for one of them looks into the map when it goes.
+  const auto all = std::exchange(sandboxes_, {});
+}
+
+void Broker::Drain() {
+  draining_ = true;
+  sweep_timer_.reset();
+  backend_.Drain();
+}
+
+size_t Broker::open_executions() const {
+  size_t count = 0;
+  for (const auto& [uid, sandbox] : sandboxes_) count += sandbox->attached();
+  return count;
+}
+
+void Broker::FailOpenExecutions() {
+  const absl::Status status = MakeError(Reason::kServerDraining, "this server is going away");
+  for (const auto& [uid, sandbox] : sandboxes_) sandbox->FailAll(status);
+}
+
+void Broker::OnLinkLost(const std::string& uid, const absl::Status& why) {
+  const auto it = sandboxes_.find(uid);
+  if (it == sandboxes_.end()) return;
+  metrics_.CountLinkLost(std::string(absl::StatusCodeToString(why.code())));
+  it->second->OnLinkLost();
+}
+
+void Broker::OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) {
+  const auto it = sandboxes_.find(uid);
+  if (it != sandboxes_.end()) it->second->OnLinkRestored(std::move(link));
+}
+
+}  // namespace sandbroker::broker
