@@ -34,6 +34,12 @@ TEST(Crypto, Base64Url_RefusesWhatIsNotCanonical) {
 
 TEST(Crypto, FieldList_KeepsFieldBordersApart) {
   EXPECT_NE(FieldList("1").Add("ab").Add("c").Hash(), FieldList("1").Add("a").Add("bc").Hash());
+  // A separator would do for these two; no separator does for fields that may hold any byte.
+  const std::string nul(1, '\0');
+  EXPECT_NE(FieldList("1").Add("a" + nul + "b").Hash(), FieldList("1").Add("a").Add("b").Hash());
+  EXPECT_NE(FieldList("1").Add("a" + nul).Add("b").Hash(),
+            FieldList("1").Add("a").Add(nul + "b").Hash());
+  EXPECT_NE(FieldList("1").Add("").Add("").Hash(), FieldList("1").Add("").Hash());
   EXPECT_NE(FieldList("1").AddAll({"a", "b"}).Hash(), FieldList("1").Add("a").Add("b").Hash());
   EXPECT_NE(FieldList("1").Add("a").Hash(), FieldList("2").Add("a").Hash());
 }

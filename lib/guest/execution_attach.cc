@@ -77,11 +77,16 @@ absl::StatusOr<Execution::Greeting> Execution::Attach(ExecutionStream* stream, c
   attachment.stream = stream;
   Greeting greeting;
   uint64_t live_from = 0;
+  // Whole or not at all: one that is refused as reader must not have ended another's writing.
   if (roles.writer != nullptr) {
-    SANDBROKER_RETURN_IF_ERROR(AttachWriter(*roles.writer, &attachment));
+    SANDBROKER_RETURN_IF_ERROR(
+        ledger_.CheckAttempt(roles.writer->holder(), roles.writer->attempt()));
   }
   if (roles.reader != nullptr) {
     SANDBROKER_RETURN_IF_ERROR(AttachReader(*roles.reader, &attachment, &live_from, &greeting.gap));
+  }
+  if (roles.writer != nullptr) {
+    SANDBROKER_RETURN_IF_ERROR(AttachWriter(*roles.writer, &attachment));
   }
   attachments_.push_back(attachment);
   agent::v1::Ready& ready = greeting.ready;

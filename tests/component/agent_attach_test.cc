@@ -76,6 +76,21 @@ TEST_F(AgentAttach, OtherSpec_IsRefused) {
   EXPECT_EQ(record.reset->reason(), "EXECUTION_ID_REUSED");
 }
 
+TEST_F(AgentAttach, RefusedAsReader_LeavesTheOthersWritingAlone) {
+  agent::Start start = Cat("cat");
+  const uint32_t stream = client_.Start(start);
+  ASSERT_TRUE(WaitReady(client_, stream));
+  agent::Attach attach = AttachTo("cat", "stranger", 1, 0);  // no takeover: the output is held
+  attach.mutable_writer()->set_holder("stranger");
+  attach.mutable_writer()->set_attempt(1);
+  const auto& refused = client_.Finish(client_.Attach(attach));
+  ASSERT_TRUE(refused.reset);
+  EXPECT_EQ(refused.reset->reason(), "HELD_BY_OTHER");
+  client_.SendInput(stream, 0, "still mine\n");
+  CloseInput(client_, stream, 11);
+  EXPECT_EQ(client_.Finish(stream).out, "still mine\n");
+}
+
 TEST_F(AgentAttach, OtherBootId_IsRefused) {
   agent::Start start = Shell("id", "true");
   start.set_boot_id("somebody-else");
