@@ -107,6 +107,11 @@ Task<absl::StatusOr<Acquired>> Broker::HandOut(AcquireSpec spec, Binding binding
   if (it == sandboxes_.end()) {
     co_return MakeError(Reason::kAgentUnreachable, "the sandbox ended while it was handed out");
   }
+  // Its life began when it was taken out of the pool, and handing it out may have been slow.
+  if (!it->second->lease().Leaves(spec.min_remaining, scheduler_.WallNow())) {
+    co_return MakeError(Reason::kNotReady,
+                        "less than min_remaining was left when the sandbox was ready");
+  }
   Acquired acquired{View(*it->second), binding.source, {}};
   acquired.timing.queued = binding.queued;
   acquired.timing.started = binding.started;

@@ -81,6 +81,7 @@ Task<absl::Status> Sandbox::Restamp(std::string token) {
 }
 
 void Sandbox::Touch() {
+  touched_ = true;
   if (writing_ || scheduler_.Now() < write_again_) return;
   const auto until = lease_.Activity(scheduler_.WallNow());
   if (until) WriteLease(*until, Why::kActivity);
@@ -166,20 +167,19 @@ void Sandbox::OnLook() {
   // What is being written looks again when it is.
   if (state_ == SandboxState::kReleasing || writing_) return;
   SANDBROKER_FAIL_POINT("lease.look");
-  if (lease_.HardOver(scheduler_.WallNow())) {
-    Judge(Look::kIdle);
-  } else if (!relays_.empty()) {
-    Judge(Look::kBusy);  // an open stream is activity
-  } else if (!link_ || !link_->open()) {
-    Judge(Look::kUnreachable);
-  } else {
-    link_->Query([this, alive = alive_](absl::StatusOr<agent::Report> report) {
-      if (!*alive) return;
-      if (!report.ok()) return Judge(Look::kUnreachable);
-      const bool running = lease_.spec().keep_while_running && report->running() > 0;
-      Judge(running || report->attached() > 0 ? Look::kBusy : Look::kIdle);
-    });
+  touched_ = false;
+  // An agent whose answer can change nothing is not asked.
+  const bool known = lease_.HardOver(scheduler_.WallNow()) || !relays_.empty();
+  if (known || !link_ || !link_->open()) {
+    return Judge(lease_.See(!relays_.empty(), std::nullopt));
   }
+  link_->Query([this, alive = alive_](absl::StatusOr<agent::Report> report) {
+    if (!*alive) return;
+    std::optional<AgentSays> says;
+    if (report.ok()) says = {report->running(), report->attached()};
+    // What came since the agent was asked may have left something that runs.
+    Judge(lease_.See(!relays_.empty() || touched_, says));
+  });
 }
 
 void Sandbox::Judge(Look look) {

@@ -108,6 +108,7 @@ class Sandbox final : public RelayOwner {
   std::map<ExecutionRelay*, std::shared_ptr<ExecutionRelay>> relays_;
   std::unique_ptr<Timer> look_timer_;            // wakes the look after the lease's end
   std::unique_ptr<Timer> warn_timer_;            // tells open streams that the hard end is near
+  bool touched_ = false;                         // since the last look began
   bool writing_ = false;                         // the lease
   Time write_again_ = Time::min();               // not before, after a failure
   absl::Status write_error_;                     // of the last one

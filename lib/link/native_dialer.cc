@@ -71,19 +71,32 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
     if (!done_) return;
     if (!error) return Upgrade();
     last_error_ = StrCat(" (connect: ", error.message(), ")");
-    delay_ = std::min<Duration>(delay_ * 3 / 2, milliseconds(20));
-    retry_timer_ = loop_.After(delay_, [self = shared_from_this()] { self->Connect(); });
+    TryAgain();
   }
 
   void Upgrade() {
     peer_pid_ = PeerPid(socket_);
     peer_pidfd_ = PeerPidfd(socket_);
     link_ = std::make_shared<NativeLink>(loop_, settings_, chunks_, target_, std::move(socket_));
-    link_->Start(std::move(on_lost_), [self = shared_from_this()](const absl::Status& status) {
-      if (!status.ok()) return self->Finish(status);
+    link_->Start(on_lost_, [self = shared_from_this()](const absl::Status& status) {
+      if (!status.ok()) return self->OnRefused(status);
       self->Finish(
           broker::AgentDialer::Dialed{self->link_, self->peer_pid_, std::move(self->peer_pidfd_)});
     });
+  }
+
+  // A connection that broke before the proof is like one that was refused.
+  void OnRefused(const absl::Status& status) {
+    if (!done_) return;
+    if (DetailOf(status).metadata.count("connection") == 0) return Finish(status);
+    last_error_ = StrCat(" (", MessageOf(status), ")");
+    link_.reset();
+    TryAgain();
+  }
+
+  void TryAgain() {
+    delay_ = std::min<Duration>(delay_ * 3 / 2, milliseconds(20));
+    retry_timer_ = loop_.After(delay_, [self = shared_from_this()] { self->Connect(); });
   }
 
   void Finish(absl::StatusOr<broker::AgentDialer::Dialed> result) {

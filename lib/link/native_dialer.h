@@ -14,7 +14,7 @@ namespace sandbroker::link {
 class NativeDialer final : public broker::AgentDialer {
  public:
   NativeDialer(Loop& loop, LinkSettings settings);
-  // A refused connection is tried again until `bound`: the agent may not be listening yet.
+  // A connection that is refused, or breaks before the proof, is tried again until `bound`.
   void Dial(const broker::DialTarget& target, Duration bound,
             std::function<void(const absl::Status& why)> on_lost,
             std::function<void(absl::StatusOr<Dialed>)> done) override;

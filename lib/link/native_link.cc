@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/bind_handler.hpp>
+#include <boost/beast/http/error.hpp>
 #include <boost/beast/http/field.hpp>
 #include <utility>
 
@@ -20,6 +21,18 @@ using boost::system::error_code;
 
 absl::Status Unreachable(std::string_view what) {
   return MakeError(Reason::kAgentUnreachable, StrCat("agent link: ", what));
+}
+
+// A connection that goes, as it may at any time, says nothing about who answered there.
+absl::Status Broken(std::string_view what, const error_code& error) {
+  namespace http = boost::beast::http;
+  ErrorDetail detail;
+  detail.reason = Reason::kAgentUnreachable;
+  const bool gone = error == boost::asio::error::eof || error == http::error::end_of_stream ||
+                    error == http::error::partial_message ||
+                    error.category() == boost::system::system_category();
+  if (gone) detail.metadata["connection"] = "gone";
+  return MakeError(std::move(detail), StrCat("agent link: ", what, ": ", error.message()));
 }
 
 absl::Status BadProto(const wire::Frame& frame) {
@@ -58,7 +71,7 @@ void NativeLink::Start(std::function<void(const absl::Status&)> on_lost,
   on_lost_ = std::move(on_lost);
   handshake_done_ = std::move(done);
   socket_.async_handshake("agent", "/", [self = shared_from_this()](const error_code& error) {
-    if (error) return self->Lose(Unreachable(StrCat("upgrade: ", error.message())), true);
+    if (error) return self->Lose(Broken("upgrade", error), true);
     self->Read();
   });
 }
@@ -69,9 +82,7 @@ void NativeLink::Read() {
   if (room.data == nullptr) return Lose(Unreachable("message too large"), true);
   socket_.async_read_some(boost::asio::buffer(room.data, room.size),
                           [self = shared_from_this()](const error_code& error, size_t bytes) {
-                            if (error)
-                              return self->Lose(Unreachable(StrCat("read: ", error.message())),
-                                                true);
+                            if (error) return self->Lose(Broken("read", error), true);
                             self->OnRead(bytes);
                           });
 }
@@ -337,7 +348,7 @@ void NativeLink::Write() {
   if (writing_ || phase_ == Phase::kLost) return;
   const auto written = [self = shared_from_this()](const error_code& error, size_t) {
     self->writing_ = false;
-    if (error) return self->Lose(Unreachable(StrCat("write: ", error.message())), true);
+    if (error) return self->Lose(Broken("write", error), true);
     self->Write();
   };
   if (auto control = queue_.PopControl()) {

@@ -233,6 +233,39 @@ TEST_F(BrokerAcquire, KeepWhileRunningOff_TakesItBackAllTheSame) {
   EXPECT_EQ(backend_.live(), 0u);
 }
 
+TEST_F(BrokerAcquire, KeepWhileRunningOff_AnOpenStreamStillKeepsIt) {
+  AcquireSpec spec = WithTtl(seconds(30));
+  spec.lease.keep_while_running = false;
+  const std::string handle = AcquireHandle(spec);
+  RecordingObserver observer;
+  Start(handle, &observer);
+  scheduler_.Advance(minutes(10));
+  EXPECT_EQ(backend_.live(), 1u);
+  EXPECT_FALSE(observer.ended);
+}
+
+// T102: what took too long to hand out to be of use is not handed out.
+TEST_F(BrokerAcquire, T102_TooLittleLeftWhenReady_IsGivenBack) {
+  backend_.on_link = [](FakeAgentLink& link) { link.hold_binds = true; };
+  AcquireSpec spec = WithTtl(seconds(30));
+  spec.lease.max_lifetime = seconds(60);
+  spec.min_remaining = seconds(55);
+  spec.env.push_back({"A", "b"});
+  const auto early = Begin(broker_.Acquire(me_, spec, CancelToken()));
+  scheduler_.Advance(seconds(5));
+  backend_.only_link()->AnswerBinds(absl::OkStatus());
+  scheduler_.RunPosted();
+  ASSERT_TRUE(early->has_value());
+  EXPECT_TRUE((*early)->ok()) << (*early)->status();
+  const auto late = Begin(broker_.Acquire(me_, spec, CancelToken()));
+  scheduler_.Advance(seconds(6));
+  backend_.link("uid-2")->AnswerBinds(absl::OkStatus());
+  scheduler_.RunPosted();
+  ASSERT_TRUE(late->has_value());
+  EXPECT_EQ(ReasonOf((*late)->status()), Reason::kNotReady);
+  EXPECT_EQ(backend_.live(), 1u);
+}
+
 TEST_F(BrokerAcquire, UnreachableAgent_IsLeftToTheBackstop) {
   AcquireHandle(WithTtl(seconds(30)));
   backend_.only_link()->report = absl::UnavailableError("no answer");

@@ -134,6 +134,7 @@ void FakeAgentLink::AnswerBinds(const absl::Status& status) {
 
 void FakeAgentLink::Query(std::function<void(absl::StatusOr<agent::Report>)> done) {
   if (!open_) return done(absl::UnavailableError("the link is closed"));
+  if (hold_queries) return held_queries_.push_back(std::move(done));
   if (report) return done(*report);
   agent::Report seen;
   for (const auto& stream : streams_) {
@@ -143,6 +144,11 @@ void FakeAgentLink::Query(std::function<void(absl::StatusOr<agent::Report>)> don
     seen.add_running_ids(stream->start().execution_id());
   }
   done(seen);
+}
+
+void FakeAgentLink::AnswerQueries() {
+  hold_queries = false;
+  for (auto& done : std::exchange(held_queries_, {})) Query(std::move(done));
 }
 
 void FakeAgentLink::Close(const absl::Status& why) {

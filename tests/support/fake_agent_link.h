@@ -79,6 +79,9 @@ class FakeAgentLink final : public broker::AgentLink {
   bool hold_binds = false;
   void AnswerBinds(const absl::Status& status);
 
+  // Query waits for AnswerQueries.
+  bool hold_queries = false;
+  void AnswerQueries();
   // Query is answered with it instead of what the streams show.
   std::optional<absl::StatusOr<agent::Report>> report;
 
@@ -102,6 +105,7 @@ class FakeAgentLink final : public broker::AgentLink {
   std::vector<std::shared_ptr<FakeStream>> streams_;
   std::vector<agent::EnvVar> bound_env_;
   std::vector<std::function<void(absl::Status)>> held_binds_;
+  std::vector<std::function<void(absl::StatusOr<agent::Report>)>> held_queries_;
 };
 
 }  // namespace sandbroker::testing

@@ -132,10 +132,22 @@ void FakeBackend::Drain() {
 }
 
 Task<absl::StatusOr<bool>> MemoryReceipts::Create(std::string key, broker::Receipt receipt) {
-  co_return receipts_.emplace(std::move(key), std::move(receipt)).second;
+  bool skip = false;
+  const absl::Status status = Judge(receipt, &skip);
+  const bool made = !skip && receipts_.emplace(std::move(key), std::move(receipt)).second;
+  if (!status.ok()) co_return status;
+  co_return made;
+}
+
+absl::Status MemoryReceipts::Judge(const broker::Receipt& receipt, bool* skip) {
+  if (!on_write) return absl::OkStatus();
+  const absl::Status status = on_write(receipt);
+  *skip = !status.ok() && !lands;
+  return status;
 }
 
 Task<absl::StatusOr<std::optional<broker::Receipt>>> MemoryReceipts::Read(std::string key) {
+  if (read_error) co_return *read_error;
   const auto it = receipts_.find(key);
   if (it == receipts_.end()) co_return std::nullopt;
   co_return it->second;
@@ -144,10 +156,13 @@ Task<absl::StatusOr<std::optional<broker::Receipt>>> MemoryReceipts::Read(std::s
 Task<absl::StatusOr<bool>> MemoryReceipts::CompareAndSet(std::string key,
                                                          std::string expected_token,
                                                          broker::Receipt receipt) {
+  bool skip = false;
+  const absl::Status status = Judge(receipt, &skip);
   const auto it = receipts_.find(key);
-  if (it == receipts_.end() || it->second.token != expected_token) co_return false;
-  it->second = std::move(receipt);
-  co_return true;
+  const bool made = !skip && it != receipts_.end() && it->second.token == expected_token;
+  if (made) it->second = std::move(receipt);
+  if (!status.ok()) co_return status;
+  co_return made;
 }
 
 Task<absl::StatusOr<std::vector<std::string>>> MemoryReceipts::List() {

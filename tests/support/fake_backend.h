@@ -80,6 +80,13 @@ class FakeBackend final : public broker::Backend {
 
 class MemoryReceipts final : public broker::ReceiptStore {
  public:
+  // Sees each write before it is made. What it answers, unless OK, is the write's answer, which is
+  // made all the same when `lands` says so.
+  std::function<absl::Status(const broker::Receipt& to_write)> on_write;
+  bool lands = false;
+  // Answers the next reads.
+  std::optional<absl::Status> read_error;
+
   Task<absl::StatusOr<bool>> Create(std::string key, broker::Receipt receipt) override;
   Task<absl::StatusOr<std::optional<broker::Receipt>>> Read(std::string key) override;
   Task<absl::StatusOr<bool>> CompareAndSet(std::string key, std::string expected_token,
@@ -92,6 +99,9 @@ class MemoryReceipts final : public broker::ReceiptStore {
   std::map<std::string, broker::Receipt>& all() { return receipts_; }
 
  private:
+  // OK: go on. Otherwise the write's answer; `*skip` when it must not be made.
+  absl::Status Judge(const broker::Receipt& receipt, bool* skip);
+
   std::map<std::string, broker::Receipt> receipts_;
 };
 
