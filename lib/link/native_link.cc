@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/core/bind_handler.hpp>
-#include <boost/beast/http/error.hpp>
 #include <boost/beast/http/field.hpp>
 #include <utility>
 
 #include "lib/base/crypto.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
+#include "lib/link/link_errors.h"
 #include "lib/link/native_stream.h"
 #include "lib/wire/handshake.h"
 
@@ -18,26 +18,6 @@ namespace {
 
 namespace websocket = boost::beast::websocket;
 using boost::system::error_code;
-
-absl::Status Unreachable(std::string_view what) {
-  return MakeError(Reason::kAgentUnreachable, StrCat("agent link: ", what));
-}
-
-// A connection that goes, as it may at any time, says nothing about who answered there.
-absl::Status Broken(std::string_view what, const error_code& error) {
-  namespace http = boost::beast::http;
-  ErrorDetail detail;
-  detail.reason = Reason::kAgentUnreachable;
-  const bool gone = error == boost::asio::error::eof || error == http::error::end_of_stream ||
-                    error == http::error::partial_message ||
-                    error.category() == boost::system::system_category();
-  if (gone) detail.metadata["connection"] = "gone";
-  return MakeError(std::move(detail), StrCat("agent link: ", what, ": ", error.message()));
-}
-
-absl::Status BadProto(const wire::Frame& frame) {
-  return Unreachable(StrCat("payload of ", wire::KindName(frame.kind), " can't be read"));
-}
 
 }  // namespace
 

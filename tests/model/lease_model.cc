@@ -295,7 +295,7 @@ void LeaseModel::LookAt(size_t who) {
 
 void LeaseModel::Judge(size_t who, Look look) {
   Replica& replica = replicas_[who];
-  if (replica.write && !Off(LeaseRule::kCallDuringTheLookCounts)) return;
+  if (replica.write && !Off(LeaseRule::kActivitySinceTheLookCounts)) return;
   if (Off(LeaseRule::kUnreachableIsLeft) && look == Look::kUnreachable) look = Look::kIdle;
   switch (replica.lease->Decide(NowOf(who), look)) {
     case Lease::Verdict::kNotYet:

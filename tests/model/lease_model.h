@@ -38,7 +38,6 @@ enum class LeaseRule {
   kOutageOnce,
   kActivityClearsTheMark,
   kOneWriteAThird,
-  kCallDuringTheLookCounts,
   kThinLeaseIsWrittenFirst,
   kActivitySinceTheLookCounts,
 };

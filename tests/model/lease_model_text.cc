@@ -28,7 +28,6 @@ const char* RuleName(LeaseRule rule) {
       "once",
       "until real activity",
       "one write a third of the ttl",
-      "a call during the look counts",
       "a stream that finds a thin lease waits for its write",
       "what came since the agent was asked counts",
   };
