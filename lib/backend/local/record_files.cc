@@ -44,6 +44,9 @@ absl::Status RecordFiles::Write(const std::string& uid, std::string_view text) {
     const UniqueFd file(
         open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!file.valid()) return Failed("create", temporary);
+    // With its blocks allocated a rename over the old file does not make ext4 write them out at
+    // once. A file system that can't does without.
+    posix_fallocate(file.get(), 0, static_cast<off_t>(text.size()));
     if (write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
       return Failed("write", temporary);
     }
