@@ -25,14 +25,14 @@ std::unique_ptr<Sandbox> Broker::MakeSandbox(const std::string& uid, const std::
     };
     scope_.Spawn("keep claim", task(this, uid, std::move(kept), std::move(done)));
   };
-  return std::make_unique<Sandbox>(scheduler_, metrics_, std::move(identity), std::move(lease),
+  return std::make_unique<Sandbox>(scheduler_, metrics_, std::move(identity), lease,
                                    std::move(link), std::move(hooks));
 }
 
 void Broker::OnAdopted(Adopted adopted) {
   const Claim& claim = adopted.claim;
   Lease lease(claim.lease, settings_.lease, claim.acquired, claim.until, claim.outage_ttl);
-  auto sandbox = MakeSandbox(adopted.uid, adopted.pool, claim, std::move(lease), adopted.link);
+  auto sandbox = MakeSandbox(adopted.uid, adopted.pool, claim, lease, adopted.link);
   Sandbox* const restored = sandbox.get();
   sandboxes_[adopted.uid] = std::move(sandbox);
   obs::Log(obs::Level::kInfo, "sandbox found again",

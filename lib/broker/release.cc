@@ -68,6 +68,7 @@ Task<absl::StatusOr<std::vector<ReleaseItem>>> Broker::ReleaseMatching(
     handles.push_back(View(*sandbox).handle);
   }
   std::vector<ReleaseItem> items;
+  items.reserve(handles.size());
   for (const std::string& handle : handles) items.push_back({handle, absl::OkStatus()});
   if (dry_run) co_return items;
   const auto one = [this, &who, &items](size_t i) -> Task<void> {

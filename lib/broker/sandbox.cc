@@ -24,7 +24,7 @@ Sandbox::Sandbox(Scheduler& scheduler, obs::Metrics& metrics, Identity identity,
     : scheduler_(scheduler),
       metrics_(metrics),
       identity_(std::move(identity)),
-      lease_(std::move(lease)),
+      lease_(lease),
       link_(std::move(link)),
       incarnation_(link_->info().boot_id),
       hooks_(std::move(hooks)) {}

@@ -215,7 +215,7 @@ class Attacker {
 };
 
 // Every start succeeds or has failed for certain; then nothing of it is there.
-int StartUnderAttack(SupervisorPool* pool, SpawnSpec spec, int rounds) {
+int StartUnderAttack(SupervisorPool* pool, const SpawnSpec& spec, int rounds) {
   int started = 0;
   for (int i = 0; i < rounds; ++i) {
     Supervised out;

@@ -70,11 +70,9 @@ std::vector<ReceiptModel::Action> ReceiptModel::Actions() const {
     if (call.status != Status::kActive) continue;
     const Step step = call.machine.step();
     add(Action::kStep, i, kWell);
-    if (step == Step::kRead && used_.unreadable < bounds_.unreadable) {
-      add(Action::kStep, i, kBadly);
-    } else if (step == Step::kWait && used_.leaves < bounds_.leaves) {
-      add(Action::kStep, i, kBadly);
-    } else if ((step == Step::kAcquire || step == Step::kAdopt) && used_.dry < bounds_.dry) {
+    if ((step == Step::kRead && used_.unreadable < bounds_.unreadable) ||
+        (step == Step::kWait && used_.leaves < bounds_.leaves) ||
+        ((step == Step::kAcquire || step == Step::kAdopt) && used_.dry < bounds_.dry)) {
       add(Action::kStep, i, kBadly);
     } else if ((step == Step::kCreate || step == Step::kSwap) &&
                used_.unknowns < bounds_.unknowns) {
