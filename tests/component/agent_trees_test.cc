@@ -307,7 +307,7 @@ TEST_F(AgentTreesWithShortMemory, ThousandsOfExecutions_LeaveNoFdZombieThreadOrM
   for (int i = 0; i < count; ++i) run(i);
   ASSERT_TRUE(OnlyTheNeighbourIsLeft());
   EXPECT_EQ(agent_.open_fds(), fds);
-  EXPECT_LT(agent_.resident_bytes(), bytes + (4 << 20));
+  EXPECT_LT(agent_.resident_bytes(), bytes + kMemoryFactor * (4u << 20));
   EXPECT_EQ(agent_.threads(), 1u);
 }
 

@@ -14,6 +14,13 @@ namespace sandbroker::test {
 // Whether the process is there and not a zombie.
 bool Runs(pid_t pid);
 
+// What an agent may hold is bounded in bytes; instrumented, each of its allocations takes more.
+#ifdef SANDBROKER_SANITIZED
+inline constexpr size_t kMemoryFactor = 4;
+#else
+inline constexpr size_t kMemoryFactor = 1;
+#endif
+
 class AgentProcess {
  public:
   // Starts it with these further flags; `env` as "NAME=value".
