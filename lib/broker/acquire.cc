@@ -15,11 +15,11 @@ absl::Status Draining() {
   return MakeError(Reason::kServerDraining, "this server is going away; try another");
 }
 
-absl::Status CallerLeft() {
+}  // namespace
+
+absl::Status Broker::CallerLeft() {
   return MakeError(Reason::kCancelled, "the caller went away before a sandbox was bound");
 }
-
-}  // namespace
 
 Task<absl::StatusOr<Acquired>> Broker::Acquire(Principal who, AcquireSpec spec,
                                                CancelToken cancel) {

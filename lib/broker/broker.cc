@@ -61,14 +61,14 @@ absl::Status Broker::GoneError(const Handle& handle) const {
 }
 
 absl::StatusOr<Sandbox*> Broker::Find(const Principal& who, const std::string& text) {
-  const auto handle = OpenHandle(who, text);
-  return handle.ok() ? Find(*handle) : handle.status();
+  return Find(OpenHandle(who, text));
 }
 
-absl::StatusOr<Sandbox*> Broker::Find(const Handle& handle) {
-  if (handle.kind != 't') return DecodeHandle("", settings_.handle_key).status();
-  const auto it = sandboxes_.find(handle.uid);
-  if (it == sandboxes_.end()) return GoneError(handle);
+absl::StatusOr<Sandbox*> Broker::Find(const absl::StatusOr<Handle>& handle) {
+  if (!handle.ok()) return handle.status();
+  if (handle->kind != 't') return DecodeHandle("", settings_.handle_key).status();
+  const auto it = sandboxes_.find(handle->uid);
+  if (it == sandboxes_.end()) return GoneError(*handle);
   Sandbox* sandbox = it->second.get();
   if (sandbox->state() == SandboxState::kReleasing) {
     return MakeError(Reason::kSandboxGone, "the sandbox is being released");
@@ -150,19 +150,22 @@ absl::StatusOr<std::vector<PoolCapacity>> Broker::Capacity(const Principal&,
 }
 
 Task<std::vector<RenewItem>> Broker::Renew(Principal who, std::vector<std::string> handles) {
+  std::vector<absl::StatusOr<Handle>> opened;
+  opened.reserve(handles.size());
   // Begun before any is waited for, so that they are written beside each other.
   for (const std::string& handle : handles) {
-    if (const auto sandbox = Find(who, handle); sandbox.ok()) (*sandbox)->Touch();
+    opened.push_back(OpenHandle(who, handle));
+    if (const auto sandbox = Find(opened.back()); sandbox.ok()) (*sandbox)->Touch();
   }
   std::vector<RenewItem> items;
-  for (const std::string& handle : handles) {
-    RenewItem item{handle, absl::OkStatus(), {}};
-    auto sandbox = Find(who, handle);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    RenewItem item{handles[i], absl::OkStatus(), {}};
+    auto sandbox = Find(opened[i]);
     item.status = sandbox.status();
     if (sandbox.ok()) item.status = co_await (*sandbox)->Renew();
     // It may have ended while it was written.
     if (item.status.ok()) {
-      sandbox = Find(who, handle);
+      sandbox = Find(opened[i]);
       item.status = sandbox.status();
     }
     if (item.status.ok()) item.lease = View(**sandbox).lease;
@@ -177,8 +180,7 @@ absl::StatusOr<std::shared_ptr<Execution>> Broker::Start(const Principal& who, S
     return MakeError(Reason::kServerDraining, "this server is going away; try another");
   }
   const auto handle = OpenHandle(who, spec.handle);
-  if (!handle.ok()) return handle.status();
-  const auto found = Find(*handle);
+  const auto found = Find(handle);
   if (!found.ok()) return found.status();
   Sandbox& sandbox = **found;
   if (sandbox.attached() >= settings_.max_streams_per_sandbox) {

@@ -124,7 +124,8 @@ class Broker final : public BackendObserver {
   };
   absl::StatusOr<Handle> OpenHandle(const Principal& who, const std::string& text) const;
   absl::StatusOr<Sandbox*> Find(const Principal& who, const std::string& text);
-  absl::StatusOr<Sandbox*> Find(const Handle& handle);
+  // `handle` as OpenHandle answered: its error is passed on.
+  absl::StatusOr<Sandbox*> Find(const absl::StatusOr<Handle>& handle);
   absl::Status GoneError(const Handle& handle) const;
   uint64_t NextAttempt(std::optional<uint64_t> callers);
   SandboxView View(const Sandbox& sandbox) const;
@@ -144,6 +145,7 @@ class Broker final : public BackendObserver {
   Task<absl::StatusOr<Acquired>> AcquirePlain(Principal who, AcquireSpec spec, CancelToken cancel);
   Task<absl::StatusOr<Acquired>> HandOut(AcquireSpec spec, Binding binding, CancelToken cancel);
   // Cause of a release, for the metric.
+  static absl::Status CallerLeft();
   static std::string CauseOfFailure(const absl::Status& status);
   Task<absl::Status> BindEnvironment(std::shared_ptr<AgentLink> link, std::vector<EnvVar> env);
   void CountAcquire(const AcquireSpec& spec, const absl::StatusOr<Acquired>& result);
@@ -157,6 +159,7 @@ class Broker final : public BackendObserver {
   Task<void> WriteReceipt(ReceiptCall* call);
   Task<void> AdoptForReceipt(ReceiptCall* call);
   Task<void> AcquireForReceipt(ReceiptCall* call);
+  static void TellOutcome(ReceiptCall* call, const std::string& uid);
   Task<void> DestroyOwn(ReceiptCall* call);
   Task<absl::StatusOr<Acquired>> TakeOver(std::string uid, AcquireSpec spec, std::string token,
                                           CancelToken cancel);

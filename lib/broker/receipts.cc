@@ -14,10 +14,6 @@
 namespace sandbroker::broker {
 namespace {
 
-absl::Status CallerLeft() {
-  return MakeError(Reason::kCancelled, "the caller went away before a sandbox was bound");
-}
-
 absl::Status ReceiptGone() {
   return MakeError(Reason::kSandboxGone, "the sandbox of this request_id is gone");
 }
@@ -145,17 +141,17 @@ Task<void> Broker::AdoptForReceipt(ReceiptCall* call) {
     co_return;
   }
   call->acquired = co_await TakeOver(uid, call->spec, call->machine.token(), call->cancel);
-  if (call->acquired.ok()) {
-    call->machine.OnSandbox(uid, NewId());
-  } else {
-    call->machine.OnFailed(uid, NewId());
-  }
+  TellOutcome(call, uid);
 }
 
 Task<void> Broker::AcquireForReceipt(ReceiptCall* call) {
   std::string uid;
   ReceiptMark mark{call->key, call->machine.token()};
   call->acquired = co_await AcquireNew(call->who, call->spec, mark, call->cancel, &uid);
+  TellOutcome(call, uid);
+}
+
+void Broker::TellOutcome(ReceiptCall* call, const std::string& uid) {
   if (call->acquired.ok()) {
     call->machine.OnSandbox(uid, NewId());
   } else {

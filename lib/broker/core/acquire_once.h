@@ -1,7 +1,7 @@
 // Protocol B as one call with a request_id walks it (docs/protocols.md B): which record to read or
 // write next, when to take a sandbox, and what to answer when a write was refused or nobody knows
 // whether it happened. Every event names the next step; the shell does it. Pure;
-// Broker::AcquireOnce acts, the model (receipt_model_test.cc) plays all interleavings.
+// Broker::AcquireWithReceipt acts, the model (receipt_model_test.cc) plays all interleavings.
 #pragma once
 
 #include <cstdint>
