@@ -44,9 +44,6 @@ class ProcessTree : public std::enable_shared_from_this<ProcessTree> {
   // All of it, whatever it has become. on_gone follows.
   void Kill();
 
-  pid_t program() const { return supervised_.program; }
-  bool gone() const { return gone_; }
-
  private:
   void WaitForEvents();
   void TakeEvents();

@@ -49,8 +49,7 @@ void EndDecider::OnTreeGone(Time now) {
 void EndDecider::OnSupervisorKilled(Time now) {
   if (killed_) return;
   terminating_ = true;
-  Kill(now);
-  actions_.pop_back();  // it is under way
+  BeginKilled(now);
   Settle(now);
 }
 
@@ -95,11 +94,16 @@ void EndDecider::Terminate(Time now, Duration grace) {
 
 void EndDecider::Kill(Time now) {
   if (killed_) return;
+  BeginKilled(now);
+  actions_.push_back(Action::kKill);
+}
+
+// The kill is under way, whoever does it.
+void EndDecider::BeginKilled(Time now) {
   killed_ = true;
   kill_at_ = kNever;
   if (!tree_gone_) give_up_at_ = SaturatingAdd(now, kKillBound);
   AwaitPipes(now);
-  actions_.push_back(Action::kKill);
 }
 
 // The bound for those who still hold a pipe starts anew.

@@ -89,6 +89,7 @@ class EndDecider {
 
   void Terminate(Time now, Duration grace);
   void Kill(Time now);
+  void BeginKilled(Time now);
   void AwaitPipes(Time now);
   void Settle(Time now);
   void FillReason(agent::v1::Ended* ended) const;

@@ -252,8 +252,6 @@ TEST(EndDecider, KilledSupervisor_EndsWithWhatBecameOfTheProgram) {
   EXPECT_EQ(other.ended()->exited().code(), 0);
 }
 
-// Where a cancel can meet a program that succeeds: each has one end, and which is decided by what
-// the agent knew first.
 EndDecider::LeaderStatus Killed(int signal, bool oom_kills) {
   return {std::nullopt, signal, false, oom_kills};
 }
@@ -300,6 +298,8 @@ TEST(EndDecider, T61_OutOfMemory_StaysWhatItWasWhenTheRestIsKilled) {
   EXPECT_TRUE(end.ended()->has_out_of_memory());
 }
 
+// Where a cancel can meet a program that succeeds: each has one end, and which is decided by what
+// the agent knew first.
 TEST(EndDecider, CancelledButItAlsoSucceeded_AtEveryPoint) {
   const EndDecider::CancelRequest gentle{"me", seconds(2), false};
   const EndDecider::CancelRequest hard{"me", Duration::zero(), false};
