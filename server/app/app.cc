@@ -93,11 +93,7 @@ ExitCode App::Run() {
 }
 
 absl::Status App::PrepareEnvironment(Parts& parts) {
-  const std::string agent = AgentPath(config_.server);
-  if (access(agent.c_str(), X_OK) != 0) {
-    return absl::FailedPreconditionError(
-        StrCat("the agent ", agent, " is missing or not executable; name it with --agent"));
-  }
+  SANDBROKER_RETURN_IF_ERROR(CheckAgent(AgentPath(config_.server)));
   SANDBROKER_RETURN_IF_ERROR(parts.receipt_files.MakeDirectory());
   return parts.backend.Probe();
 }

@@ -1,7 +1,5 @@
 #include "server/app/doctor.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -61,11 +59,7 @@ std::string ToJson(const std::vector<Protection>& protections,
 }
 
 absl::Status Probe(const local::LocalSettings& settings) {
-  if (access(settings.agent_path.c_str(), X_OK) != 0) {
-    return absl::FailedPreconditionError(StrCat("the agent ", settings.agent_path,
-                                                " is missing or not executable; name it with "
-                                                "--agent"));
-  }
+  SANDBROKER_RETURN_IF_ERROR(CheckAgent(settings.agent_path));
   return local::ProbeIsolation(settings);
 }
 

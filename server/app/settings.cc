@@ -15,6 +15,12 @@ std::string AgentPath(const config::ServerConfig& server) {
   return (self.parent_path() / "sandbroker-agent").string();
 }
 
+absl::Status CheckAgent(const std::string& path) {
+  if (access(path.c_str(), X_OK) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      StrCat("the agent ", path, " is missing or not executable; name it with --agent"));
+}
+
 local::LocalSettings ToLocalSettings(const config::Config& config) {
   local::LocalSettings settings;
   settings.state_dir = config.server.state_dir;

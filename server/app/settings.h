@@ -1,10 +1,11 @@
-// From what the operator configured to what each part is told. Pure, but for the default place of
-// the agent.
+// From what the operator configured to what each part is told. Pure, but for the place of the agent
+// and whether it is there.
 #pragma once
 
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "lib/backend/local/settings.h"
 #include "lib/broker/broker.h"
 #include "lib/config/address.h"
@@ -17,6 +18,8 @@ namespace sandbroker::app {
 
 // As configured, else sandbroker-agent in the folder of this program.
 std::string AgentPath(const config::ServerConfig& server);
+// Whether this can be started, as far as its file says.
+absl::Status CheckAgent(const std::string& path);
 
 local::LocalSettings ToLocalSettings(const config::Config& config);
 broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id,
