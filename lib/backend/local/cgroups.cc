@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "lib/backend/local/host_facts.h"
+#include "lib/backend/local/limits.h"
+#include "lib/backend/local/record_files.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 
@@ -57,11 +59,12 @@ int EnableBelow(const std::string& folder, const std::string& controller) {
 
 // Sandboxes whose folder is gone; rmdir leaves alone what still holds a process.
 void Sweep(const LocalSettings& settings, const std::string& group) {
+  const RecordFiles files(SandboxesIn(settings.state_dir));
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(group, ignored)) {
     const std::string uid = entry.path().filename().string();
     struct stat info;
-    if (stat(StrCat(settings.state_dir, "/sandboxes/", uid).c_str(), &info) != 0) {
+    if (stat(files.FolderOf(uid).c_str(), &info) != 0) {
       rmdir(entry.path().c_str());
     }
   }
@@ -84,13 +87,6 @@ absl::StatusOr<UniqueFd> Open(const std::string& path, int flags) {
   UniqueFd file(open(path.c_str(), flags | O_CLOEXEC));
   if (file.valid()) return file;
   return MakeError(Reason::kNotReady, StrCat(path, ": ", std::strerror(errno)));
-}
-
-bool Wanted(const LocalSettings& settings) {
-  for (const auto& [name, tmpl] : settings.templates) {
-    if (tmpl.memory_bytes != 0) return true;
-  }
-  return false;
 }
 
 // 0 or an errno; `where` names the folder.
@@ -141,7 +137,7 @@ Cgroups LookAtCgroups(const LocalSettings& settings) {
 Cgroups PrepareCgroups(const LocalSettings& settings) {
   Cgroups cgroups = LookAtCgroups(settings);
   if (!cgroups.usable()) return cgroups;
-  if (Wanted(settings)) {
+  if (MemoryLimitWanted(settings)) {
     std::string where;
     if (const int error = MakeFolder(cgroups, &where); error != 0) {
       Unusable(&cgroups, StrCat(where, ": ", std::strerror(error)));

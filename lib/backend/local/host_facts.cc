@@ -10,15 +10,19 @@
 
 namespace sandbroker::local {
 
-std::string ReadSmallFile(const std::string& path) {
+std::string ReadUpTo(const std::string& path, size_t limit) {
   const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;
   char part[4096];
-  ssize_t got;
-  while (text.size() < (1 << 20) && (got = read(file.get(), part, sizeof(part))) > 0) {
+  ssize_t got = 0;
+  while (text.size() < limit && (got = read(file.get(), part, sizeof(part))) > 0) {
     text.append(part, static_cast<size_t>(got));
   }
-  return std::string(StripWhitespace(text));
+  return text;
+}
+
+std::string ReadSmallFile(const std::string& path) {
+  return std::string(StripWhitespace(ReadUpTo(path, 1 << 20)));
 }
 
 HostFacts ReadHostFacts() {

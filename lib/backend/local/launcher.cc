@@ -37,10 +37,6 @@ absl::Status SystemError(std::string_view what, int error_number) {
   return MakeError(Reason::kNotReady, StrCat(what, ": ", std::strerror(error_number)));
 }
 
-std::string SandboxesOf(const LocalSettings& settings) {
-  return StrCat(settings.state_dir, "/sandboxes");
-}
-
 struct Pipe {
   UniqueFd read;
   UniqueFd write;
@@ -217,7 +213,7 @@ absl::Status Locate(const std::string& directory, Launched* launched) {
 absl::StatusOr<Launched> Launch(const LocalSettings& settings, const TemplateSettings& tmpl,
                                 const LaunchOrder& order) {
   Launched launched;
-  RecordFiles files(SandboxesOf(settings));
+  RecordFiles files(SandboxesIn(settings.state_dir));
   const std::string directory = files.FolderOf(order.uid);
   if (mkdir(directory.c_str(), 0700) != 0) return SystemError(StrCat("mkdir ", directory), errno);
   SANDBROKER_FAIL_POINT("launch.folder");

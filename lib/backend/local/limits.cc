@@ -1,10 +1,16 @@
 #include "lib/backend/local/limits.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "lib/base/strings.h"
 
 namespace sandbroker::local {
+
+bool MemoryLimitWanted(const LocalSettings& settings) {
+  return std::any_of(settings.templates.begin(), settings.templates.end(),
+                     [](const auto& entry) { return entry.second.memory_bytes != 0; });
+}
 
 bool ProcessesCountPerSandbox(const HostFacts& host) {
   int major = 0;

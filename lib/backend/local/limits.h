@@ -16,6 +16,9 @@ struct LimitFindings {
 };
 LimitFindings CheckLimits(const LocalSettings& settings, const HostFacts& host);
 
+// Whether any template sets one.
+bool MemoryLimitWanted(const LocalSettings& settings);
+
 // RLIMIT_NPROC counts per sandbox: because its uid is its own, or because the kernel (5.14 and
 // newer) counts per user namespace.
 bool ProcessesCountPerSandbox(const HostFacts& host);

@@ -23,9 +23,9 @@ Task<absl::StatusOr<broker::Binding>> UnknownPool(std::string pool) {
   co_return MakeError(Reason::kPoolNotFound, StrCat("no pool '", CEscape(pool), "'"));
 }
 
-Task<absl::Status> AlreadyGone() { co_return absl::OkStatus(); }
+Task<absl::Status> NothingToDo() { co_return absl::OkStatus(); }
 
-Task<absl::Status> GoneAlready() {
+Task<absl::Status> NoSuchSandbox() {
   co_return MakeError(Reason::kSandboxGone, "the sandbox has ended");
 }
 
@@ -41,7 +41,7 @@ LocalBackend::LocalBackend(Loop& loop, BlockingPool& blocking, TaskScope& scope,
     : settings_(std::move(settings)),
       blocking_(blocking),
       scope_(scope),
-      files_(StrCat(settings_.state_dir, "/sandboxes")),
+      files_(SandboxesIn(settings_.state_dir)),
       records_(files_, blocking, scope, [this](const std::string& uid) { RemoveSandbox(uid); }),
       uids_(settings_.uid_first, settings_.uid_count, geteuid() == 0) {
   const PoolParts parts{loop, blocking, scope, dialer, metrics, settings_, uids_, records_};
@@ -176,14 +176,14 @@ Task<absl::Status> LocalBackend::Remember(std::string uid, broker::Claim claim) 
   for (auto& [name, pool] : pools_) {
     if (pool->Has(uid)) return pool->Remember(std::move(uid), std::move(claim));
   }
-  return GoneAlready();
+  return NoSuchSandbox();
 }
 
 Task<absl::Status> LocalBackend::Release(const std::string& uid) {
   for (auto& [name, pool] : pools_) {
     if (pool->Has(uid)) return pool->Release(uid);
   }
-  return AlreadyGone();
+  return NothingToDo();
 }
 
 std::vector<broker::PoolCapacity> LocalBackend::Capacity() const {

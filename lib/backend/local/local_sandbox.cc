@@ -1,7 +1,6 @@
 #include "lib/backend/local/local_sandbox.h"
 
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,10 +20,6 @@ constexpr size_t kComplaintBytes = 4096;
 // While bubblewrap sets up, its child can't be named: tried again this often, so many times.
 constexpr Duration kKillPause = std::chrono::milliseconds(5);
 constexpr int kMaxKillTries = 400;
-
-UniqueFd OpenPidfd(pid_t pid) {
-  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-}
 
 }  // namespace
 

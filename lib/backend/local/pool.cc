@@ -28,10 +28,6 @@ std::string MadeOf(const LocalSettings& settings, const TemplateSettings& tmpl) 
   return HexEncode(fields.Hash());
 }
 
-absl::Status DrainingError() {
-  return MakeError(Reason::kServerDraining, "this server is going away; try another");
-}
-
 }  // namespace
 
 bool UidRange::Take(uid_t* uid) {

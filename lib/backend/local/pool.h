@@ -96,6 +96,7 @@ class Pool {
   };
   using Handed = absl::StatusOr<std::string>;  // uid
 
+  static absl::Status DrainingError();
   void Refill();
   Task<void> StartOne(std::string uid);
   Task<void> Note(std::string uid);

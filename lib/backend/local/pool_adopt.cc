@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "lib/backend/local/pool.h"
+#include "lib/backend/local/record_files.h"
 #include "lib/base/fail_point.h"
 #include "lib/base/status.h"
-#include "lib/base/strings.h"
 #include "lib/obs/log.h"
 
 namespace sandbroker::local {
@@ -16,7 +16,7 @@ Task<void> Pool::Adopt(FoundSandbox found) {
   launched.boot_id = found.record->boot_id;
   launched.agent_pid = found.record->agent.pid;
   launched.agent_pidfd = std::move(found.agent);
-  const std::string folder = StrCat(parts_.settings.state_dir, "/sandboxes/", uid);
+  const std::string folder = RecordFiles(SandboxesIn(parts_.settings.state_dir)).FolderOf(uid);
   const absl::Status located = Locate(folder, &launched);
   Member& member = members_[uid];
   member.adopted = true;

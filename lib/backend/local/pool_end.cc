@@ -15,11 +15,11 @@ constexpr Duration kReleaseBound = std::chrono::seconds(30);
 // For programs of sandboxes that end with the broker: the agent gives them 2 s of these.
 constexpr Duration kStopGrace = std::chrono::seconds(4);
 
-absl::Status DrainingError() {
+}  // namespace
+
+absl::Status Pool::DrainingError() {
   return MakeError(Reason::kServerDraining, "this server is going away; try another");
 }
-
-}  // namespace
 
 void Pool::Forget(const std::string& uid) {
   const auto it = members_.find(uid);

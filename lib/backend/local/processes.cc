@@ -1,7 +1,6 @@
 #include "lib/backend/local/processes.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -13,6 +12,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "lib/backend/local/host_facts.h"
 #include "lib/base/ids.h"
 #include "lib/base/strings.h"
 
@@ -22,22 +22,6 @@ namespace {
 constexpr size_t kMaxProcFile = 64 * 1024;
 constexpr size_t kStartTimeField = 19;  // of /proc/PID/stat, counted from behind the name
 
-std::string ReadProcFile(const std::string& path) {
-  const UniqueFd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::string text;
-  char part[4096];
-  ssize_t got = 0;
-  while (file.valid() && text.size() < kMaxProcFile &&
-         (got = read(file.get(), part, sizeof(part))) > 0) {
-    text.append(part, static_cast<size_t>(got));
-  }
-  return text;
-}
-
-UniqueFd OpenPidfd(pid_t pid) {
-  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
-}
-
 bool HasEnded(int pidfd, int wait_ms) {
   pollfd ended{pidfd, POLLIN, 0};
   return poll(&ended, 1, wait_ms) > 0;
@@ -45,7 +29,7 @@ bool HasEnded(int pidfd, int wait_ms) {
 
 // What follows kSandboxFlag in the command line of `pid`; empty if it is not there.
 std::string MarkOf(pid_t pid) {
-  const std::string text = ReadProcFile(StrCat("/proc/", pid, "/cmdline"));
+  const std::string text = ReadUpTo(StrCat("/proc/", pid, "/cmdline"), kMaxProcFile);
   const auto arguments = StrSplit(text, '\0');
   for (size_t i = 0; i + 1 < arguments.size(); ++i) {
     if (arguments[i] == kSandboxFlag && IsValidId(arguments[i + 1])) {
@@ -60,12 +44,12 @@ std::string MarkOf(pid_t pid) {
 std::string HostName() {
   char space[64] = {};
   const ssize_t size = readlink("/proc/self/ns/pid", space, sizeof(space) - 1);
-  const std::string boot = ReadProcFile("/proc/sys/kernel/random/boot_id");
-  return StrCat(StripWhitespace(boot), "/", std::string_view(space, std::max<ssize_t>(size, 0)));
+  return StrCat(ReadSmallFile("/proc/sys/kernel/random/boot_id"), "/",
+                std::string_view(space, std::max<ssize_t>(size, 0)));
 }
 
 std::optional<uint64_t> StartTimeOf(pid_t pid) {
-  const std::string text = ReadProcFile(StrCat("/proc/", pid, "/stat"));
+  const std::string text = ReadUpTo(StrCat("/proc/", pid, "/stat"), kMaxProcFile);
   const size_t name_end = text.rfind(") ");
   if (name_end == std::string::npos) return std::nullopt;
   const auto fields = StrSplit(std::string_view(text).substr(name_end + 2), ' ');
@@ -75,6 +59,10 @@ std::optional<uint64_t> StartTimeOf(pid_t pid) {
   const auto parsed = std::from_chars(number.data(), number.data() + number.size(), start);
   if (parsed.ec != std::errc()) return std::nullopt;
   return start;
+}
+
+UniqueFd OpenPidfd(pid_t pid) {
+  return UniqueFd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
 }
 
 UniqueFd OpenProcess(const ProcessName& name) {

@@ -27,6 +27,8 @@ struct ProcessName {
 std::string HostName();
 
 std::optional<uint64_t> StartTimeOf(pid_t pid);
+// Of whoever has that number now; invalid if nobody.
+UniqueFd OpenPidfd(pid_t pid);
 // A pidfd of this very process; invalid once it has ended.
 UniqueFd OpenProcess(const ProcessName& name);
 

@@ -45,13 +45,11 @@ Protection Syscalls(const HostFacts& host) {
 }
 
 Protection Memory(const LocalSettings& settings) {
-  bool wanted = false;
-  for (const auto& [name, tmpl] : settings.templates) wanted = wanted || tmpl.memory_bytes != 0;
   const Cgroups& cgroups = settings.cgroups;
   if (!cgroups.usable()) {
     return {"memory", State::kMissing, StrCat("can't be limited: ", cgroups.why), cgroups.remedy};
   }
-  if (!wanted) {
+  if (!MemoryLimitWanted(settings)) {
     return {"memory", State::kPartly,
             StrCat("can be limited by ", cgroups.parent, ", and no template asks for it"),
             "set memory in the templates"};

@@ -33,6 +33,8 @@ absl::Status RecordFiles::MakeDirectory() {
   return absl::OkStatus();
 }
 
+std::string SandboxesIn(const std::string& state_dir) { return StrCat(state_dir, "/sandboxes"); }
+
 std::string RecordFiles::FolderOf(const std::string& uid) const {
   return StrCat(directory_, "/", uid);
 }

@@ -12,6 +12,9 @@
 
 namespace sandbroker::local {
 
+// The folder with one folder a sandbox, of the backend whose state is in `state_dir`.
+std::string SandboxesIn(const std::string& state_dir);
+
 class RecordFiles {
  public:
   // `directory` holds one folder a sandbox.

@@ -1,7 +1,5 @@
 #include "lib/backend/local/record_keeper.h"
 
-#include <algorithm>
-
 #include "lib/base/fail_point.h"
 #include "lib/base/status.h"
 
