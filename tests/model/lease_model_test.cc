@@ -4,54 +4,36 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-
-#include "tests/support/explorer.h"
+#include "tests/model/model_checks.h"
 
 namespace sandbroker::model {
 namespace {
 
-using testing::Explored;
-using testing::Explorer;
-
-void Print(const char* what, const Explored& explored) {
-  std::printf("%s: %llu states, %llu steps\n", what,
-              static_cast<unsigned long long>(explored.states),
-              static_cast<unsigned long long>(explored.steps));
-}
-
-Explored All(const LeaseBounds& bounds, LeaseRule off = LeaseRule::kNone) {
-  return Explorer<LeaseModel>().Everything(LeaseModel(bounds, off));
-}
-
-void ExpectClean(const char* what, const LeaseBounds& bounds) {
-  const Explored explored = All(bounds);
-  Print(what, explored);
-  EXPECT_TRUE(explored.complete);
-  EXPECT_EQ(explored.violation, "") << explored.Text();
-}
+using Checks = ModelChecks<LeaseModel, LeaseBounds, LeaseRule>;
 
 TEST(LeaseModel, OneBroker_CallsProgramsAndStreams) {
-  ExpectClean("one broker", {.calls = 2, .drops = 1, .programs = 1, .streams = 1});
-  ExpectClean("writes that fail",
-              {.calls = 1, .drops = 1, .failures = 1, .programs = 1, .streams = 1});
+  Checks::ExpectClean("one broker", {.calls = 2, .drops = 1, .programs = 1, .streams = 1});
+  Checks::ExpectClean("writes that fail",
+                      {.calls = 1, .drops = 1, .failures = 1, .programs = 1, .streams = 1});
 }
 
 TEST(LeaseModel, OneBroker_DiesAndReturns) {
-  ExpectClean("outages", {.lifetime = 13, .calls = 1, .crashes = 2, .failures = 1});
-  ExpectClean("outages, programs", {.lifetime = 12, .crashes = 2, .programs = 1, .streams = 1});
+  Checks::ExpectClean("outages", {.lifetime = 13, .calls = 1, .crashes = 2, .failures = 1});
+  Checks::ExpectClean("outages, programs",
+                      {.lifetime = 12, .crashes = 2, .programs = 1, .streams = 1});
 }
 
 TEST(LeaseModel, OneBroker_WithoutKeepWhileRunning) {
-  ExpectClean("keep_while_running off",
-              {.keep_while_running = false, .calls = 1, .drops = 1, .programs = 1, .streams = 1});
+  Checks::ExpectClean(
+      "keep_while_running off",
+      {.keep_while_running = false, .calls = 1, .drops = 1, .programs = 1, .streams = 1});
 }
 
 TEST(LeaseModel, ThreeReplicas_WithClocksThatDiffer) {
-  ExpectClean("three replicas",
-              {.replicas = 3, .lifetime = 7, .skew = true, .calls = 2, .crashes = 1});
-  ExpectClean("three replicas, streams",
-              {.replicas = 3, .lifetime = 6, .skew = true, .drops = 1, .streams = 1});
+  Checks::ExpectClean("three replicas",
+                      {.replicas = 3, .lifetime = 7, .skew = true, .calls = 2, .crashes = 1});
+  Checks::ExpectClean("three replicas, streams",
+                      {.replicas = 3, .lifetime = 6, .skew = true, .drops = 1, .streams = 1});
 }
 
 TEST(LeaseModel, RandomRuns_WithEverythingAtOnce) {
@@ -66,10 +48,7 @@ TEST(LeaseModel, RandomRuns_WithEverythingAtOnce) {
   for (const int replicas : {1, 3}) {
     wild.replicas = replicas;
     wild.skew = replicas > 1;
-    const auto explored =
-        Explorer<LeaseModel>().Walk(LeaseModel(wild, LeaseRule::kNone), 5, 2500, 500);
-    Print("random", explored);
-    EXPECT_EQ(explored.violation, "") << explored.Text();
+    Checks::ExpectCleanAtRandom(wild, 5, 2500, 500);
   }
 }
 
@@ -100,10 +79,7 @@ class LeaseRules : public ::testing::TestWithParam<int> {};
 
 TEST_P(LeaseRules, SwitchedOff_IsNoticed) {
   const LeaseRule rule = static_cast<LeaseRule>(GetParam());
-  const Explored explored = All(BoundsFor(rule), rule);
-  EXPECT_NE(explored.violation, "") << RuleName(rule) << ": nothing depends on it";
-  std::printf("without '%s': %s, after %zu actions\n", RuleName(rule), explored.violation.c_str(),
-              explored.trace.size());
+  Checks::ExpectNoticed(BoundsFor(rule), rule);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachRule, LeaseRules, ::testing::Range(1, kLeaseRules));

@@ -4,51 +4,31 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
-
-#include "tests/support/explorer.h"
+#include "tests/model/model_checks.h"
 
 namespace sandbroker::model {
 namespace {
 
-using testing::Explored;
-using testing::Explorer;
-
-void Print(const char* what, const Explored& explored) {
-  std::printf("%s: %llu states, %llu steps\n", what,
-              static_cast<unsigned long long>(explored.states),
-              static_cast<unsigned long long>(explored.steps));
-}
-
-Explored All(const ReceiptBounds& bounds, Rule off = Rule::kNone) {
-  return Explorer<ReceiptModel>().Everything(ReceiptModel(bounds, off));
-}
-
-void ExpectClean(const char* what, const ReceiptBounds& bounds) {
-  const Explored explored = All(bounds);
-  Print(what, explored);
-  EXPECT_TRUE(explored.complete);
-  EXPECT_EQ(explored.violation, "") << explored.Text();
-}
+using Checks = ModelChecks<ReceiptModel, ReceiptBounds, Rule>;
 
 TEST(ReceiptModel, ThreeReplicas_CrashesAndDeadlinesAtEveryStep) {
-  ExpectClean("crashes", {.crashes = 1, .ticks = 2});
+  Checks::ExpectClean("crashes", {.crashes = 1, .ticks = 2});
 }
 
 TEST(ReceiptModel, ThreeReplicas_WritesWithoutAnAnswer) {
-  ExpectClean("unknown writes", {.calls = 2, .unknowns = 2, .ticks = 1});
+  Checks::ExpectClean("unknown writes", {.calls = 2, .unknowns = 2, .ticks = 1});
 }
 
 TEST(ReceiptModel, ThreeReplicas_AcquiresThatFailAndSandboxesThatEnd) {
-  ExpectClean("failures", {.ticks = 1, .dry = 1, .reaps = 1, .leaves = 1});
+  Checks::ExpectClean("failures", {.ticks = 1, .dry = 1, .reaps = 1, .leaves = 1});
 }
 
 TEST(ReceiptModel, OtherBody_NeverGetsAnothersSandbox) {
-  ExpectClean("other body", {.other_body = true, .crashes = 1, .unknowns = 0, .ticks = 1});
+  Checks::ExpectClean("other body", {.other_body = true, .crashes = 1, .unknowns = 0, .ticks = 1});
 }
 
 TEST(ReceiptModel, OneBrokerAtATime_DiesAtEveryStep) {
-  ExpectClean("local", {.local = true, .crashes = 2, .dry = 1, .reaps = 1});
+  Checks::ExpectClean("local", {.local = true, .crashes = 2, .dry = 1, .reaps = 1});
 }
 
 TEST(ReceiptModel, RandomRuns_WithEverythingAtOnce) {
@@ -63,10 +43,7 @@ TEST(ReceiptModel, RandomRuns_WithEverythingAtOnce) {
   ReceiptBounds local = wild;
   local.local = true;
   for (const ReceiptBounds& bounds : {wild, local}) {
-    const auto explored =
-        Explorer<ReceiptModel>().Walk(ReceiptModel(bounds, Rule::kNone), 11, 3000, 300);
-    Print("random", explored);
-    EXPECT_EQ(explored.violation, "") << explored.Text();
+    Checks::ExpectCleanAtRandom(bounds, 11, 3000, 300);
   }
 }
 
@@ -105,11 +82,7 @@ class ReceiptRules : public ::testing::TestWithParam<int> {};
 
 TEST_P(ReceiptRules, SwitchedOff_IsNoticed) {
   const Rule rule = static_cast<Rule>(GetParam());
-  const ReceiptBounds bounds = BoundsFor(rule);
-  const Explored explored = All(bounds, rule);
-  EXPECT_NE(explored.violation, "") << RuleName(rule) << ": nothing depends on it";
-  std::printf("without '%s': %s, after %zu actions\n", RuleName(rule), explored.violation.c_str(),
-              explored.trace.size());
+  Checks::ExpectNoticed(BoundsFor(rule), rule);
 }
 
 INSTANTIATE_TEST_SUITE_P(EachRule, ReceiptRules, ::testing::Range(1, kRules));
