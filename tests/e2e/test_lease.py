@@ -8,10 +8,6 @@ from sandbroker.v1 import sandbox_pb2
 GONE = grpc.StatusCode.FAILED_PRECONDITION
 
 
-def get(stub, sandbox):
-    return stub.GetSandbox(sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox)).sandbox
-
-
 def renew(stub, *sandboxes):
     return list(stub.RenewLeases(sandbox_pb2.RenewLeasesRequest(sandbox_ids=sandboxes)).results)
 
@@ -51,7 +47,7 @@ def test_program_that_must_not_keep_it_ends_as_lease_expired(stub):
 
 def test_renewal_moves_forward_and_never_back(stub):
     held = short_lease(stub, ttl=300)
-    first = get(stub, held).lease
+    first = api.get_sandbox(stub, held).lease
     result, = renew(stub, held)
     assert result.code == 0 and result.sandbox_id == held
     assert result.lease.expire_time.ToNanoseconds() >= first.expire_time.ToNanoseconds()
@@ -70,7 +66,7 @@ def test_renewal_answers_for_each_handle(stub):
 
 def test_fresh_handle_is_as_good_as_the_first(stub):
     held = short_lease(stub, ttl=60)
-    fresh = get(stub, held)
+    fresh = api.get_sandbox(stub, held)
     assert fresh.state == sandbox_pb2.SANDBOX_STATE_READY and fresh.incarnation
     assert api.run(stub, fresh.sandbox_id, ["echo", "x"]).stdout == b"x\n"
     api.release(stub, fresh.sandbox_id)

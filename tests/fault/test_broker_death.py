@@ -45,21 +45,13 @@ def acquire(stub, **fields):
 
 
 def incarnation(stub, sandbox):
-    request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox)
-    return stub.GetSandbox(request).sandbox.incarnation
+    return api.get_sandbox(stub, sandbox).incarnation
 
 
 def lost(call):
     """The call during which the broker died: it may say anything but that it succeeded."""
     with contextlib.suppress(grpc.RpcError):
         raise AssertionError(f"answered by a dead broker: {call()}")
-
-
-def wait_warm(server, stub):
-    """A warm sandbox, and its record says so: what is armed is then hit by the call alone."""
-    wait_until(lambda: api.capacity(stub).ready == WARM, 20, "the pool is warm")
-    wait_until(lambda: [r["phase"] for r in server.records().values()].count("warm") == WARM, 20,
-               "written down")
 
 
 def assert_nothing_left(server, stub):
@@ -73,11 +65,11 @@ def assert_nothing_left(server, stub):
 
 @pytest.fixture
 def dying(make_server):
-    """A server that will die at `point`, its pool warm."""
+    """A server that will die at `point`, its pool warm: what is armed is hit by the call alone."""
     def start(point):
         server = make_server(config=CONFIG, own_agent=True, fail_point=point)
         stub = server.stub()
-        wait_warm(server, stub)
+        server.wait_warm(stub, WARM)
         return server, stub
     return start
 
@@ -155,22 +147,18 @@ def test_release_is_repeated_after_the_death(dying, point, number):
     assert_nothing_left(server, stub)
 
 
-def get_lease(stub, sandbox):
-    return stub.GetSandbox(sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox)).sandbox.lease
-
-
 @rounds(RENEWAL)
 def test_T108_renewal_that_was_lost_never_shortens(dying, point, number):
     server, stub = dying(point)
     held = acquire(stub).sandbox.sandbox_id
-    promised = get_lease(stub, held).expire_time.ToNanoseconds()
-    wait_until(lambda: get_lease(stub, held).remaining.ToNanoseconds() < TTL * 1e9, 10,
+    promised = api.get_sandbox(stub, held).lease.expire_time.ToNanoseconds()
+    wait_until(lambda: api.get_sandbox(stub, held).lease.remaining.ToNanoseconds() < TTL * 1e9, 10,
                "something to renew")
     request = sandbox_pb2.RenewLeasesRequest(sandbox_ids=[held])
     lost(lambda: stub.RenewLeases(request))
     server.died()
     stub = server.restart()
-    assert get_lease(stub, held).expire_time.ToNanoseconds() >= promised
+    assert api.get_sandbox(stub, held).lease.expire_time.ToNanoseconds() >= promised
     result, = stub.RenewLeases(request).results
     assert result.code == 0
     assert result.lease.remaining.ToNanoseconds() > TTL * 0.9e9
@@ -203,7 +191,7 @@ def test_sandbox_being_started_leaves_nothing(make_server, point, number):
 def test_death_while_sandboxes_are_taken_over(dying, point, number):
     server, stub = dying(None)
     held = acquire(stub, request_id="kept").sandbox.sandbox_id
-    wait_warm(server, stub)
+    server.wait_warm(stub, WARM)
     before = incarnation(stub, held)
     server.kill()
     server.start(fail_point=point, ready=False)

@@ -32,19 +32,9 @@ def server(make_server):
     return make_server(config=CONFIG, own_agent=True)
 
 
-def get(stub, sandbox):
-    return stub.GetSandbox(sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox)).sandbox
-
-
 def acquire(stub, ttl=60, **fields):
     return api.acquire(stub, lease=sandbox_pb2.LeaseSpec(ttl=api.duration(ttl)),
                        **fields).sandbox.sandbox_id
-
-
-def wait_warm(server, stub, warm=1):
-    wait_until(lambda: api.capacity(stub).ready == warm, 20, "the pool is warm")
-    wait_until(lambda: [r["phase"] for r in server.records().values()].count("warm") == warm, 20,
-               "written down")
 
 
 def warm_uids(server):
@@ -143,10 +133,10 @@ def test_offset_of_an_execution_nobody_knows_starts_nothing(server):
 def test_handles_labels_leases_receipts_and_env_are_found_again(server):
     stub = server.stub()
     held = acquire(stub, ttl=300, labels={"app": "ci"}, env={"TOKEN": "t0p"}, request_id="r")
-    before = get(stub, held)
+    before = api.get_sandbox(stub, held)
     server.kill()
     stub = server.restart()
-    after = get(stub, held)
+    after = api.get_sandbox(stub, held)
     assert after == type(after).FromString(before.SerializeToString()) or (
         after.incarnation, after.labels, after.acquire_time, after.lease.spec) == (
         before.incarnation, before.labels, before.acquire_time, before.lease.spec)
@@ -163,7 +153,7 @@ def test_handles_labels_leases_receipts_and_env_are_found_again(server):
 
 def test_warm_sandboxes_are_taken_over_not_made_again(server):
     stub = server.stub()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     before = warm_uids(server)
     server.kill()
     stub = server.restart()
@@ -176,14 +166,14 @@ def test_warm_sandboxes_are_taken_over_not_made_again(server):
 
 def test_warm_sandbox_that_would_be_made_otherwise_today_is_replaced(server):
     stub = server.stub()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     before = warm_uids(server)
     held = acquire(stub)
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     server.kill()
     server.configure(with_config(templates={"default": {"env": {"NEW": "1"}}}))
     stub = server.restart()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     other = acquire(stub)
     assert api.run(stub, other, "echo $NEW").stdout == b"1\n"
     # What is claimed stays its holder's.
@@ -197,16 +187,16 @@ def test_T110_lease_that_ran_out_meanwhile_gets_one_ttl_and_a_busy_one_lives(ser
     busy = acquire(stub, ttl=1)
     run = api.Exec(stub, busy, ["sleep", "1000"], execution_id="silent", attempt=1)
     run.wait_ready()
-    expire = get(stub, idle).lease.expire_time.ToNanoseconds() / 1e9
+    expire = api.get_sandbox(stub, idle).lease.expire_time.ToNanoseconds() / 1e9
     server.kill()
     wait_until(lambda: time.time() > expire, 10, "the lease ran out")
     stub = server.restart()
-    left = get(stub, idle).lease.remaining.ToNanoseconds()
+    left = api.get_sandbox(stub, idle).lease.remaining.ToNanoseconds()
     assert 0 < left <= 1e9
-    wait_until(lambda: api.refused(lambda: get(stub, idle)).reason == "LEASE_EXPIRED"
+    wait_until(lambda: api.refused(lambda: api.get_sandbox(stub, idle)).reason == "LEASE_EXPIRED"
                if api.capacity(stub).claimed == 1 else False, 20, "nobody came, so it went")
     # Nobody is attached to it, yet its program keeps it.
-    assert get(stub, busy).incarnation
+    assert api.get_sandbox(stub, busy).incarnation
     again = api.Exec(stub, busy, ["sleep", "1000"], execution_id="silent", attempt=2)
     assert again.wait_ready().repeated
     again.drop()
@@ -215,13 +205,13 @@ def test_T110_lease_that_ran_out_meanwhile_gets_one_ttl_and_a_busy_one_lives(ser
 def test_outage_gives_its_ttl_only_once(server):
     stub = server.stub()
     held = acquire(stub, ttl=2)
-    expire = get(stub, held).lease.expire_time.ToNanoseconds() / 1e9
+    expire = api.get_sandbox(stub, held).lease.expire_time.ToNanoseconds() / 1e9
     server.kill()
     wait_until(lambda: time.time() > expire, 10, "the lease ran out")
     stub = server.restart()
     wait_until(lambda: any(r.get("claim", {}).get("outage_ttl")
                            for r in server.records().values()), 10, "written with its mark")
-    expire = get(stub, held).lease.expire_time.ToNanoseconds() / 1e9
+    expire = api.get_sandbox(stub, held).lease.expire_time.ToNanoseconds() / 1e9
     server.kill()
     wait_until(lambda: time.time() > expire, 10, "that ran out as well")
     stub = server.restart()
@@ -232,9 +222,9 @@ def test_garbled_record_is_told_and_its_sandbox_swept(server):
     stub = server.stub()
     held = acquire(stub)
     good = acquire(stub)
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     uid = next(uid for uid, record in server.records().items()
-               if record.get("boot_id") == get(stub, held).incarnation)
+               if record.get("boot_id") == api.get_sandbox(stub, held).incarnation)
     server.kill()
     before = len(server.living())
     (server.state_dir / "sandboxes" / uid / "state.json").write_bytes(b'{"version":1,\xff')
@@ -242,7 +232,7 @@ def test_garbled_record_is_told_and_its_sandbox_swept(server):
     (server.state_dir / "sandboxes" / ("e" * 32)).mkdir()
     stub = server.restart()
     assert "no usable record" in server.log() and uid in server.log()
-    assert api.refused(lambda: get(stub, held)).reason == "SANDBOX_GONE"
+    assert api.refused(lambda: api.get_sandbox(stub, held)).reason == "SANDBOX_GONE"
     assert api.run(stub, good, ["echo", "x"]).stdout == b"x\n"
     assert len(server.living()) == before - 1
     assert uid not in server.folders() and "stray" not in server.folders()
@@ -252,8 +242,8 @@ def test_agent_that_does_not_prove_itself_is_ended(server):
     """A record with another secret: whoever answers there is not what the record promises."""
     stub = server.stub()
     held = acquire(stub)
-    wait_warm(server, stub)
-    incarnation = get(stub, held).incarnation
+    server.wait_warm(stub)
+    incarnation = api.get_sandbox(stub, held).incarnation
     uid, record = next((uid, record) for uid, record in server.records().items()
                        if record.get("boot_id") == incarnation)
     server.kill()
@@ -262,14 +252,14 @@ def test_agent_that_does_not_prove_itself_is_ended(server):
     record["secret"] = "A" * 43
     path.write_text(json.dumps(record))
     stub = server.restart()
-    assert api.refused(lambda: get(stub, held)).reason == "SANDBOX_GONE"
+    assert api.refused(lambda: api.get_sandbox(stub, held)).reason == "SANDBOX_GONE"
     wait_until(lambda: uid not in server.folders() and len(server.living()) == 1, 20, "ended")
 
 
 def test_recycled_pid_is_never_touched(server, tmp_path):
     """A record that names a living process of somebody else, by pid alone."""
     stub = server.stub()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     uid, = warm_uids(server)
     agent, = server.living()
     server.kill()
@@ -279,7 +269,7 @@ def test_recycled_pid_is_never_touched(server, tmp_path):
     record["agent_pid"] = os.getpid()  # this test's own: it would not survive the mistake
     (server.state_dir / "sandboxes" / uid / "state.json").write_text(json.dumps(record))
     stub = server.restart()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     assert uid not in server.folders()
 
 
@@ -305,24 +295,24 @@ def test_sandbox_whose_start_nobody_finishes_ends_itself(make_server, point):
 
 def test_warm_agents_of_a_dead_broker_end_at_their_backstop(server):
     stub = server.stub()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     assert server.living()
     server.kill()
     wait_until(lambda: not server.living(), 30, "they have ended themselves")
     stub = server.restart()
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     assert len(server.folders()) == 1  # those of the dead are swept
 
 
 def test_stop_ends_sandboxes_unless_they_are_to_be_kept(server):
     stub = server.stub()
     held = acquire(stub)
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     server.signal(signal.SIGTERM)
     assert server.wait() == 0
     assert not server.living() and not server.folders()
     stub = server.restart()
-    assert api.refused(lambda: get(stub, held)).reason == "SANDBOX_GONE"
+    assert api.refused(lambda: api.get_sandbox(stub, held)).reason == "SANDBOX_GONE"
 
 
 def test_kept_sandboxes_survive_a_stop_with_all_that_runs_in_them(make_server):
@@ -330,7 +320,7 @@ def test_kept_sandboxes_survive_a_stop_with_all_that_runs_in_them(make_server):
                          own_agent=True)
     stub = server.stub()
     held = acquire(stub)
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     run = api.Exec(stub, held, "echo one; sleep 1; echo two", execution_id="e", attempt=1)
     run.wait_output(b"one\n")
     server.signal(signal.SIGTERM)
@@ -350,7 +340,7 @@ def test_broker_that_cannot_listen_leaves_everything_as_it_was(make_server):
     server = make_server(config=CONFIG, own_agent=True)
     stub = server.stub()
     held = acquire(stub)
-    wait_warm(server, stub)
+    server.wait_warm(stub)
     before = server.folders()
     server.kill()
     server.listen = taken.address
@@ -375,8 +365,9 @@ def test_receipts_are_swept_one_retention_after_their_sandbox(make_server):
     assert api.refused(lambda: acquire(stub, request_id="gone")).reason == "SANDBOX_GONE"
     wait_until(lambda: len(os.listdir(receipts)) == 1, 30, "one is left")
     # Now it is a new request, as documented.
-    assert get(stub, acquire(stub, request_id="gone")).incarnation
-    assert get(stub, acquire(stub, request_id="kept")).incarnation == get(stub, kept).incarnation
+    assert api.get_sandbox(stub, acquire(stub, request_id="gone")).incarnation
+    again = acquire(stub, request_id="kept")
+    assert api.get_sandbox(stub, again).incarnation == api.get_sandbox(stub, kept).incarnation
 
 
 def test_T105_burst_makes_no_more_sandboxes_than_asked_for(make_server):
@@ -384,11 +375,11 @@ def test_T105_burst_makes_no_more_sandboxes_than_asked_for(make_server):
     server = make_server(own_agent=True, config=with_config(
         pools={"default": {"warm": warm, "limit": burst + warm, "max_starting": 4}}))
     stub = server.stub()
-    wait_warm(server, stub, warm)
+    server.wait_warm(stub, warm)
     calls = [stub.Acquire.future(api.task(), timeout=api.CALL_BOUND) for _ in range(burst)]
     seen = {call.result().sandbox.incarnation for call in calls}
     assert len(seen) == burst
-    wait_warm(server, stub, warm)
+    server.wait_warm(stub, warm)
     assert len(server.folders()) == len(server.living()) == burst + warm
     # All of them are found again at once, and given back by label-free releases of their own.
     server.kill()

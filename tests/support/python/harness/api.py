@@ -40,6 +40,11 @@ def acquire(stub, **fields):
     return stub.Acquire(task(**fields), timeout=CALL_BOUND)
 
 
+def get_sandbox(stub, sandbox_id):
+    request = sandbox_pb2.GetSandboxRequest(sandbox_id=sandbox_id)
+    return stub.GetSandbox(request, timeout=CALL_BOUND).sandbox
+
+
 def release(stub, sandbox_id):
     return stub.Release(sandbox_pb2.ReleaseRequest(sandbox_id=sandbox_id), timeout=CALL_BOUND)
 

@@ -11,7 +11,7 @@ import tempfile
 import grpc
 import yaml
 
-from harness import proc
+from harness import api, proc
 from harness.wait import wait_until
 from sandbroker.v1 import broker_pb2_grpc
 
@@ -163,6 +163,12 @@ class Server:
         """Names of the sandboxes that the state directory knows."""
         path = self.state_dir / "sandboxes"
         return sorted(os.listdir(path)) if path.exists() else []
+
+    def wait_warm(self, stub, warm=1):
+        """So many warm ones, and their records say so: a call made now meets no other writing."""
+        wait_until(lambda: api.capacity(stub).ready == warm, 20, "the pool is warm")
+        wait_until(lambda: [r["phase"] for r in self.records().values()].count("warm") == warm, 20,
+                   "written down")
 
     def records(self):
         """Their state files, read."""
