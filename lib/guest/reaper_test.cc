@@ -9,6 +9,7 @@
 
 #include "lib/guest/child_list.h"
 #include "lib/process/spawn.h"
+#include "tests/support/programs.h"
 
 namespace sandbroker::guest {
 namespace {
@@ -20,12 +21,8 @@ class ReaperTest : public ::testing::Test {
   void SetUp() override { ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0); }
   void TearDown() override { EXPECT_TRUE(Reaper(io_).EndAll(seconds(20))); }
   pid_t Shell(const std::string& script) {
-    SpawnSpec spec;
-    spec.argv = {"sh", "-c", script};
-    spec.path = "/bin/sh";
-    spec.env = {"PATH=/usr/bin:/bin"};
     Spawned spawned;
-    EXPECT_FALSE(Spawn(spec, &spawned));
+    EXPECT_FALSE(Spawn(test::Shell(script), &spawned));
     return spawned.pid;
   }
   // Sweeps to its end, by the reaper's own timer.

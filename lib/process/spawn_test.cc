@@ -13,8 +13,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/support/programs.h"
+
 namespace sandbroker {
 namespace {
+
+using test::Shell;
 
 struct Pipe {
   UniqueFd read, write;
@@ -33,14 +37,6 @@ struct Pipe {
     return all;
   }
 };
-
-SpawnSpec Shell(const std::string& script) {
-  SpawnSpec spec;
-  spec.argv = {"sh", "-c", script};
-  spec.path = "/bin/sh";
-  spec.env = {"PATH=/usr/bin:/bin"};
-  return spec;
-}
 
 int Wait(pid_t pid) {
   int status = -1;

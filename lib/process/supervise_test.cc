@@ -10,23 +10,19 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <set>
 #include <vector>
 
+#include "tests/support/programs.h"
+
 namespace sandbroker {
 namespace {
 
-constexpr int kBoundMs = 20000;
+using test::ChildrenOf;
+using test::Shell;
 
-std::vector<pid_t> ChildrenOf(pid_t parent) {
-  const std::string pid = std::to_string(parent);
-  std::ifstream in("/proc/" + pid + "/task/" + pid + "/children");
-  std::vector<pid_t> pids;
-  for (pid_t child; in >> child;) pids.push_back(child);
-  return pids;
-}
+constexpr int kBoundMs = 20000;
 
 bool Until(const std::function<bool()>& done) {
   for (int i = 0; i < kBoundMs; ++i) {
@@ -46,13 +42,6 @@ class Supervise_ : public ::testing::Test {
       for (const pid_t pid : ChildrenOf(::getpid())) ::kill(pid, SIGKILL);
       return ::waitpid(-1, nullptr, WNOHANG) == -1 && errno == ECHILD;
     }));
-  }
-  SpawnSpec Shell(const std::string& script) {
-    SpawnSpec spec;
-    spec.argv = {"sh", "-c", script};
-    spec.path = "/bin/sh";
-    spec.env = {"PATH=/usr/bin:/bin"};
-    return spec;
   }
   Supervised Started(const SpawnSpec& spec) {
     Supervised out;

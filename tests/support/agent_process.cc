@@ -16,6 +16,7 @@
 #include "lib/base/check.h"
 #include "lib/base/crypto.h"
 #include "lib/process/spawn.h"
+#include "tests/support/programs.h"
 
 namespace sandbroker::test {
 namespace {
@@ -42,14 +43,6 @@ std::string StatusLine(pid_t pid, const std::string& key) {
     if (line.rfind(key, 0) == 0) return line.substr(key.size());
   }
   return "";
-}
-
-std::vector<pid_t> ChildrenOf(pid_t parent) {
-  const std::string pid = std::to_string(parent);
-  std::ifstream in("/proc/" + pid + "/task/" + pid + "/children");
-  std::vector<pid_t> pids;
-  for (pid_t child; in >> child;) pids.push_back(child);
-  return pids;
 }
 
 }  // namespace
