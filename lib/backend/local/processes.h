@@ -39,6 +39,8 @@ inline constexpr char kSandboxFlag[] = "--sandbox";
 
 // Every process whose command line has kSandboxFlag, by the uid that follows it. A program inside a
 // sandbox can claim such a name, and is then ended with those it names: nothing else follows.
+// One in the middle of execve is not seen, since its command line is empty for that moment: an
+// agent missed so hears from no broker and ends itself (start_bound and a little more).
 std::map<std::string, std::vector<pid_t>> FindMarked();
 // Kills until none of them is found any more. The uids of those that were not gone within `bound`.
 std::set<std::string> EndMarked(const std::set<std::string>& uids, Duration bound);

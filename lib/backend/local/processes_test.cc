@@ -12,14 +12,19 @@
 namespace sandbroker::local {
 namespace {
 
-// A program whose command line names a sandbox, ended with the test.
+// A program whose command line names a sandbox, ended with the test. It has stopped itself before
+// the test goes on: until execve is done its command line is empty, and a fork would bear it as
+// well.
 class Marked {
  public:
   explicit Marked(const std::string& uid) {
     SpawnSpec spec;
     spec.path = "/bin/sh";
-    spec.argv = {"sh", "-c", "sleep 1000; :", kSandboxFlag, uid};
+    spec.argv = {"sh", "-c", "kill -STOP $$; :", kSandboxFlag, uid};
     EXPECT_FALSE(Spawn(spec, &spawned_));
+    siginfo_t info = {};
+    waitid(P_PID, static_cast<id_t>(spawned_.pid), &info, WSTOPPED | WEXITED | WNOWAIT);
+    EXPECT_EQ(info.si_code, CLD_STOPPED);
   }
   ~Marked() {
     SignalProcess(spawned_.pidfd.get(), SIGKILL);
