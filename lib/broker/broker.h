@@ -30,7 +30,7 @@ namespace sandbroker::broker {
 class Sandbox;
 
 struct BrokerSettings {
-  // 32 bytes; handles made with another key are NOT_FOUND.
+  // 32 bytes; handles made with another key are NOT_FOUND. May come later, by UseHandleKey.
   std::string handle_key;
   // Output under way to one caller that never acknowledges (W).
   uint64_t output_window = 1024 * 1024;
@@ -80,6 +80,9 @@ class Broker final : public BackendObserver {
   Broker(Scheduler& scheduler, TaskScope& scope, Backend& backend, ReceiptStore& receipts,
          obs::Metrics& metrics, BrokerSettings settings);
   ~Broker() override;
+
+  // Before anybody is served.
+  void UseHandleKey(std::string key) { settings_.handle_key = std::move(key); }
 
   Task<absl::StatusOr<Acquired>> Acquire(Principal who, AcquireSpec spec, CancelToken cancel);
   Task<absl::StatusOr<Released>> Release(Principal who, std::string handle);
@@ -183,7 +186,7 @@ class Broker final : public BackendObserver {
   Backend& backend_;
   ReceiptStore& receipts_;
   obs::Metrics& metrics_;
-  const BrokerSettings settings_;
+  BrokerSettings settings_;  // the key apart, as given
   bool draining_ = false;
   std::unique_ptr<Timer> sweep_timer_;  // looks at the receipts again
   uint64_t last_attempt_ = 0;

@@ -58,11 +58,9 @@ local::LocalSettings ToLocalSettings(const config::Config& config) {
   return settings;
 }
 
-broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id,
-                                        std::string handle_key) {
+broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id) {
   broker::BrokerSettings settings;
   settings.replica_id = std::move(replica_id);
-  settings.handle_key = std::move(handle_key);
   settings.output_window = config.server.output_window.bytes;
   settings.max_streams_per_sandbox = config.server.max_streams_per_sandbox;
   settings.lease.margin = config.server.lease_margin;
