@@ -134,7 +134,7 @@ void Settle(const Surroundings& around, Config* config) {
   if (server.admin == "off") server.admin.clear();
   if (server.state_dir.empty()) server.state_dir = DefaultStateDir(around);
   std::vector<std::string*> paths = {&server.unix_socket, &server.state_dir, &server.port_file,
-                                     &server.agent};
+                                     &server.agent, &config->kubernetes.kubeconfig};
   for (auto& [name, settings] : config->templates) paths.push_back(&settings.rootfs);
   for (std::string* path : paths) {
     if (path->empty() || path->front() == '/') continue;
