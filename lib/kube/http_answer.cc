@@ -26,8 +26,8 @@ bool HttpAnswer::Feed(std::string_view bytes) {
 bool HttpAnswer::Parse() {
   size_t used = 0;
   while (used < pending_.size() && !done()) {
-    // First the head alone: its reader may want to lift the limit before the body.
-    parser_.eager(head_done());
+    const bool head_was_done = head_done();
+    parser_.eager(head_was_done);
     boost::system::error_code error;
     const size_t taken =
         parser_.put(boost::asio::buffer(pending_.data() + used, pending_.size() - used), error);
@@ -41,7 +41,9 @@ bool HttpAnswer::Parse() {
       error_ = StrCat("an interim answer ", status(), " that nobody asked for");
       return false;
     }
-    if (taken == 0 && !done()) break;
+    // Its reader may want to lift the limit before the body.
+    if (!head_was_done && head_done()) break;
+    if (taken == 0) break;
   }
   pending_.erase(0, used);
   return true;

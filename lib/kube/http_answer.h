@@ -21,7 +21,8 @@ class HttpAnswer {
   explicit HttpAnswer(size_t max_body);
   ~HttpAnswer();
 
-  // False: what came is no answer we take; error() says why.
+  // False: what came is no answer we take; error() says why. Stops after the head, once: another
+  // call, perhaps with no bytes, goes on with the body.
   bool Feed(std::string_view bytes);
   // The other side has ended the stream. False: in the middle of an answer.
   bool FeedEnd();

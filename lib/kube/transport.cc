@@ -152,6 +152,11 @@ Task<Exchanged> Transport::Exchange(std::shared_ptr<Connection> connection,
   *reusable = false;
   co_await Begin(connection, request, &answer, &exchanged, end);
   if (!answer.head_done()) co_return exchanged;
+  if (!answer.Feed("")) {  // the body as far as it came with the head
+    exchanged.hostile = true;
+    exchanged.error = answer.error();
+    co_return exchanged;
+  }
   while (!answer.done()) {
     const bool more = co_await ReadOn(connection, &answer, &exchanged, end);
     if (!more) co_return exchanged;

@@ -11,8 +11,8 @@ namespace {
 
 namespace json = boost::json;
 
-// A watch that ends sooner than this without a word counts as failed, however politely it ended:
-// otherwise it would be opened again without pause.
+// A watch that ends sooner than this is not opened again without a pause, however politely it
+// ended.
 constexpr Duration kShortWatch = std::chrono::seconds(1);
 
 const json::object* ObjectOf(const json::object& object, const char* key) {
@@ -147,7 +147,7 @@ std::vector<WatchMachine::News> WatchMachine::OnWatch(const Result& result, Time
     return news;
   }
   if (result.Is(410)) {
-    version_.clear();
+    Expired(result.message, &news);
     return news;
   }
   Stale(StrCat("watch: ", Say(result)), &news);
@@ -155,20 +155,26 @@ std::vector<WatchMachine::News> WatchMachine::OnWatch(const Result& result, Time
   return news;
 }
 
+// The version we went on from is gone, which happens: a list tells where we stand. Again before
+// anything was heard in between, it is a failure like others.
+void WatchMachine::Expired(const std::string& why, std::vector<News>* news) {
+  version_.clear();
+  if (++breaks_ == 1) return;
+  Stale(StrCat("watch: ", why), news);
+  Fail({});
+}
+
 std::vector<WatchMachine::News> WatchMachine::OnErrorEvent(const json::object& event) {
   std::vector<News> news;
   const json::object* status = ObjectOf(event, "object");
   const json::value* code = status != nullptr ? status->if_contains("code") : nullptr;
-  const bool expired = code != nullptr && code->is_int64() && code->get_int64() == 410;
-  // Whatever else it is, a list tells where we stand.
-  version_.clear();
-  // Before anything was heard on it, the version we went on from was the trouble: that is no
-  // failure unless it comes again and again.
-  if (expired && breaks_ == 0) {
-    ++breaks_;
+  const std::string why = TextOf(status, "message");
+  if (code != nullptr && code->is_int64() && code->get_int64() == 410) {
+    Expired(why, &news);
     return news;
   }
-  Stale(StrCat("watch: ", TextOf(status, "message")), &news);
+  version_.clear();
+  Stale(StrCat("watch: ", why), &news);
   Fail({});
   return news;
 }
@@ -216,14 +222,14 @@ std::vector<WatchMachine::News> WatchMachine::OnEvent(json::object event, bool* 
 std::vector<WatchMachine::News> WatchMachine::OnWatchEnd(End end, const std::string& why,
                                                          Time now) {
   std::vector<News> news;
-  const bool lasted = heard_ || now - opened_ >= kShortWatch;
   if (end == End::kSilent) Stale("watch: silent", &news);
-  if (lasted) {
-    // One more try at once; if it fails too, the view is stale.
+  if (now - opened_ >= kShortWatch) {
+    // Once more at once; if that fails too, the view is stale.
     failures_ = 0;
+    breaks_ = 0;
     return news;
   }
-  if (end == End::kCut) Stale(StrCat("watch: ", why), &news);
+  if (end == End::kCut && !heard_) Stale(StrCat("watch: ", why), &news);
   Fail({});
   return news;
 }

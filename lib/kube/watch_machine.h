@@ -75,6 +75,7 @@ class WatchMachine {
   void Fresh(std::vector<News>* news);
   void Take(boost::json::object object, std::vector<News>* news);
   void Drop(const std::string& key, std::vector<News>* news);
+  void Expired(const std::string& why, std::vector<News>* news);
   std::vector<News> OnErrorEvent(const boost::json::object& event);
 
   const WatchSettings settings_;
@@ -86,7 +87,7 @@ class WatchMachine {
   bool synced_ = false;
   bool stale_ = false;
   int failures_ = 0;   // in a row
-  int breaks_ = 0;     // watches in a row that broke before anything came
+  int breaks_ = 0;     // versions in a row that were gone before anything was heard
   bool heard_ = false;  // an event came on this watch
   Time opened_{};
   std::optional<Duration> delay_;  // to wait before anything else

@@ -31,20 +31,22 @@ Task<Result> WatchStream::Open(std::string target) {
   const HttpRequest request{"GET", std::move(target)};
   co_await transport_.Begin(connection_, request, &answer_, &exchanged_, end_);
   if (!answer_.head_done()) co_return ToResult(exchanged_, false);
+  if (answer_.status() == 200) answer_.Endless();
+  // What came with the head waits in the parser.
+  exchanged_.hostile = !answer_.Feed("");
+  if (exchanged_.hostile) exchanged_.error = answer_.error();
   if (answer_.status() == 200) {
-    answer_.Endless();
-    // What came with the head waits in the parser.
-    if (!answer_.Feed("") || !lines_.Feed(answer_.TakeBody())) exchanged_.hostile = true;
+    if (!lines_.Feed(answer_.TakeBody())) exchanged_.hostile = true;
     Result opened;
     opened.outcome = Outcome::kDone;
     opened.http_status = 200;
     co_return opened;
   }
-  while (!answer_.done()) {
+  while (!exchanged_.hostile && !answer_.done()) {
     const bool more = co_await transport_.ReadOn(connection_, &answer_, &exchanged_, end_);
     if (!more) co_return ToResult(exchanged_, false);
   }
-  exchanged_.whole = true;
+  exchanged_.whole = answer_.done();
   exchanged_.body = answer_.TakeBody();
   Result refused = ToResult(exchanged_, false);
   // Another 2xx than 200 is no watch.
