@@ -41,6 +41,8 @@ class Engine {
   // Completes, bounded, when all that is to be ended has ended.
   virtual Task<void> Shutdown() = 0;
 
+  // Time as everybody who shares these sandboxes reads it.
+  virtual Scheduler& scheduler() = 0;
   virtual broker::Backend& backend() = 0;
   virtual broker::ReceiptStore& receipts() = 0;
 

@@ -9,6 +9,7 @@ namespace sandbroker::app {
 LocalEngine::LocalEngine(const EngineParts& parts)
     : config_(parts.config),
       state_(parts.state),
+      loop_(parts.loop),
       backend_(parts.loop, parts.blocking, parts.scope, parts.dialer, parts.metrics,
                ToLocalSettings(parts.config)),
       receipt_files_(StrCat(parts.state.path(), "/receipts")),

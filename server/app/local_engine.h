@@ -21,6 +21,7 @@ class LocalEngine final : public Engine {
   void KeepSandboxes() override { backend_.KeepSandboxes(); }
   bool keeps_sandboxes() const override { return backend_.keeps_sandboxes(); }
   Task<void> Shutdown() override { return backend_.Shutdown(); }
+  Scheduler& scheduler() override { return loop_; }
   broker::Backend& backend() override { return backend_; }
   broker::ReceiptStore& receipts() override { return receipts_; }
   std::string isolation() const override;
@@ -29,6 +30,7 @@ class LocalEngine final : public Engine {
  private:
   const config::Config& config_;
   const StateDir& state_;
+  Loop& loop_;
   local::LocalBackend backend_;
   local::ReceiptFiles receipt_files_;
   local::FileReceiptStore receipts_;

@@ -18,7 +18,7 @@ Parts::Parts(const config::Config& config, const StateDir& state)
       scope(loop.context(), LogEscaped),
       dialer(loop, ToLinkSettings(config)),
       engine(MakeEngine({config, state, replica_id, metrics, loop, blocking, scope, dialer})),
-      broker(loop, scope, engine->backend(), engine->receipts(), metrics,
+      broker(engine->scheduler(), scope, engine->backend(), engine->receipts(), metrics,
              ToBrokerSettings(config, replica_id)),
       service(rpc::Runtime{loop, scope, metrics}, broker, authoriser,
               ToServiceSettings(config, replica_id)),
