@@ -212,7 +212,9 @@ class Broker final : public BackendObserver {
   Task<std::vector<absl::Status>> SettleAll(Principal who, std::vector<std::string> handles);
   // Every sandbox that bears this receipt is known here afterwards.
   Task<absl::Status> SeekReceipt(std::string key, CancelToken cancel);
-  Task<absl::Status> WaitIn(Waiters* waiters, std::string key, CancelToken cancel);
+  static OneShot<absl::Status> Enter(Waiters* waiters, const std::string& key);
+  Task<absl::Status> WaitIn(Waiters* waiters, std::string key, OneShot<absl::Status> settled,
+                            CancelToken cancel);
   static void Wake(Waiters* waiters, const std::string& key, const absl::Status& status);
 
   // take_back.cc

@@ -138,7 +138,7 @@ Task<void> Broker::AdoptForReceipt(ReceiptCall* call) {
   absl::Status sought = co_await SeekReceipt(call->key, call->cancel);
   std::string uid = FindByReceipt(call->who, call->key);
   if (sought.ok() && settling_.count(uid) != 0) {
-    sought = co_await WaitIn(&settling_, uid, call->cancel);
+    sought = co_await WaitIn(&settling_, uid, Enter(&settling_, uid), call->cancel);
     uid = FindByReceipt(call->who, call->key);
   }
   if (!sought.ok()) {
@@ -228,7 +228,7 @@ Task<absl::StatusOr<Acquired>> Broker::Repeated(ReceiptCall* call) {
   const std::string uid = call->machine.uid();
   absl::Status known;
   if (settling_.count(uid) != 0) {
-    known = co_await WaitIn(&settling_, uid, call->cancel);
+    known = co_await WaitIn(&settling_, uid, Enter(&settling_, uid), call->cancel);
   } else if (Unsettled(uid)) {
     // A record names no more than the uid; the claim bears the receipt.
     known = co_await SeekReceipt(call->key, call->cancel);

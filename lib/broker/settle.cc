@@ -32,15 +32,14 @@ Task<absl::Status> Broker::Settle(Principal who, std::string text, CancelToken c
   const auto handle = OpenHandle(who, text);
   // What is wrong with a handle, the call itself says.
   if (!handle.ok() || !Unsettled(handle->uid)) co_return absl::OkStatus();
-  if (settling_.count(handle->uid) == 0) {
-    if (settling_.size() >= settings_.max_seeks) {
-      co_return MakeError(Reason::kCapacity, StrCat("more than ", settings_.max_seeks,
-                                                    " handles of other replicas at once"));
-    }
-    settling_[handle->uid];
-    scope_.Spawn("seek sandbox", Seek(handle->name, handle->uid));
+  const bool first = settling_.count(handle->uid) == 0;
+  if (first && settling_.size() >= settings_.max_seeks) {
+    co_return MakeError(Reason::kCapacity, StrCat("more than ", settings_.max_seeks,
+                                                  " handles of other replicas at once"));
   }
-  co_return co_await WaitIn(&settling_, handle->uid, cancel);
+  const OneShot<absl::Status> settled = Enter(&settling_, handle->uid);
+  if (first) scope_.Spawn("seek sandbox", Seek(handle->name, handle->uid));
+  co_return co_await WaitIn(&settling_, handle->uid, settled, cancel);
 }
 
 Task<std::vector<absl::Status>> Broker::SettleAll(Principal who, std::vector<std::string> handles) {
@@ -64,21 +63,26 @@ Task<void> Broker::Seek(std::string name, std::string uid) {
 }
 
 Task<absl::Status> Broker::SeekReceipt(std::string key, CancelToken cancel) {
-  if (seeking_receipts_.count(key) == 0) {
-    seeking_receipts_[key];
-    const auto task = [](Broker* broker, std::string receipt) -> Task<void> {
-      const absl::Status status = co_await broker->backend_.SeekReceipt(receipt);
-      broker->Wake(&broker->seeking_receipts_, receipt, status);
-    };
-    scope_.Spawn("seek receipt", task(this, key));
-  }
-  co_return co_await WaitIn(&seeking_receipts_, key, cancel);
+  const auto task = [](Broker* broker, std::string receipt) -> Task<void> {
+    const absl::Status status = co_await broker->backend_.SeekReceipt(receipt);
+    broker->Wake(&broker->seeking_receipts_, receipt, status);
+  };
+  const bool first = seeking_receipts_.count(key) == 0;
+  const OneShot<absl::Status> settled = Enter(&seeking_receipts_, key);
+  if (first) scope_.Spawn("seek receipt", task(this, key));
+  co_return co_await WaitIn(&seeking_receipts_, key, settled, cancel);
+}
+
+// Before the work begins: it may be done at once.
+OneShot<absl::Status> Broker::Enter(Waiters* waiters, const std::string& key) {
+  OneShot<absl::Status> settled;
+  (*waiters)[key].push_back(settled);
+  return settled;
 }
 
 // The work itself is bounded by the backend; this bounds what a caller waits for it.
-Task<absl::Status> Broker::WaitIn(Waiters* waiters, std::string key, CancelToken cancel) {
-  OneShot<absl::Status> settled;
-  (*waiters)[key].push_back(settled);
+Task<absl::Status> Broker::WaitIn(Waiters* waiters, std::string key, OneShot<absl::Status> settled,
+                                  CancelToken cancel) {
   const auto timer = scheduler_.After(settings_.seek_bound, [settled] {
     settled.Set(MakeError(Reason::kApiTimeout, "the backend does not say what became of it"));
   });
