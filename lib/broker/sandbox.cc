@@ -14,6 +14,8 @@ namespace {
 
 // After a lease could not be written.
 constexpr Duration kWritePause = std::chrono::seconds(1);
+// After its end could not be settled with the backend.
+constexpr Duration kEndPause = std::chrono::seconds(5);
 // A call that finds less than this on the lease has it written before it begins.
 constexpr Duration kThinLease = std::chrono::seconds(5);
 
@@ -121,17 +123,21 @@ bool Sandbox::StillOver(const Claim& record) {
   if (writing_) return false;
   if (over && !touched_ && relays_.empty()) return true;
   if (over) Touch();  // somebody came since the agent was asked
-  if (over && !writing_) LookLater();
+  if (over && !writing_) LookAfterWrite();
   if (!over) ArmLook();
   return false;
 }
 
 void Sandbox::LookLater() {
+  look_timer_ = scheduler_.After(kEndPause, [this] { OnLook(); });
+}
+
+void Sandbox::LookAfterWrite() {
   look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
 }
 
 void Sandbox::EndLater() {
-  look_timer_ = scheduler_.After(kWritePause, [this] { hooks_.over(); });
+  look_timer_ = scheduler_.After(kEndPause, [this] { hooks_.over(); });
 }
 
 void Sandbox::Touch() {
@@ -168,7 +174,7 @@ void Sandbox::OnLeaseWritten(WallTime until, Why why, const absl::Status& status
              {{"sandbox", identity_.uid}, {"why", MessageOf(status)}});
     write_again_ = scheduler_.Now() + kWritePause;
     // What was activity in vain is not asked for again: the lease ends as it is written.
-    LookLater();
+    LookAfterWrite();
   }
   const auto late = std::exchange(late_, {});
   for (const auto& relay : late) {
@@ -256,7 +262,7 @@ void Sandbox::Judge(Look look) {
       return ArmLook();
     case Lease::Verdict::kRenew:
       Touch();
-      if (!writing_) LookLater();
+      if (!writing_) LookAfterWrite();
       return;
     case Lease::Verdict::kWaitForBackstop:
       look_timer_ = scheduler_.After(lease_.backstop() - now, [this] { OnLook(); });

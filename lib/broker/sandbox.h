@@ -68,9 +68,8 @@ class Sandbox final : public RelayOwner {
   // What the record says now that its lease is to end for good: whether it still is over, idle as
   // it was seen to be. If not, it is looked at again.
   bool StillOver(const Claim& record);
-  // The record could not be read.
+  // Its record could not be read, or its end not be brought about: again after a while.
   void LookLater();
-  // The end could not be brought about.
   void EndLater();
   // What is known to stand there.
   Claim claim() const;
@@ -111,6 +110,7 @@ class Sandbox final : public RelayOwner {
   void WriteLease(WallTime until, Why why);
   void OnLeaseWritten(WallTime until, Why why, const absl::Status& status);
   void ArmLook();
+  void LookAfterWrite();
   void OnLook();
   void Judge(Look look);
   void ArmWarning();

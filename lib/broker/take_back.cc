@@ -52,8 +52,8 @@ Task<void> Broker::TakeBack(std::string uid) {
 }
 
 void Broker::CannotTakeBack(const std::string& uid, const absl::Status& why) {
-  obs::Log(obs::Level::kError, "a sandbox whose lease ended could not be taken back",
-           {{"sandbox", uid}, {"status", why.ToString()}});
+  obs::Log(obs::Level::kWarning, "a sandbox whose lease ended could not be taken back yet",
+           {{"sandbox", uid}, {"why", MessageOf(why)}});
 }
 
 Task<absl::StatusOr<bool>> Broker::DestroyUnchanged(std::string uid, Claim as_read, Reason reason,

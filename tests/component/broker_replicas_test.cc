@@ -309,44 +309,27 @@ TEST_F(BrokerReplicas, RenewalThatWasNotSeen_IsFoundByTheLook) {
   EXPECT_EQ(Expiry(*a_, handle), Expiry(*b_, handle));
 }
 
-TEST_F(BrokerReplicas, RenewalBetweenTheReadAndTheDelete_Wins) {
-  a_->backend.lags = true;
+// Between the read and the delete another replica renews: the delete is refused, and a call that
+// came meanwhile has heard nothing wrong.
+TEST_F(BrokerReplicas, RenewalBetweenTheReadAndTheDelete_WinsAndCallsWaitForThat) {
+  Kill(&b_);
   const std::string handle = AcquireHandle(*a_, Short());
-  b_->backend.lags = true;
-  scheduler_.Advance(seconds(39));
-  a_->backend.hold_releases = true;
-  // B's look comes first or last; only A's is played here.
-  RecordingObserver observer;
-  Start(*b_, handle, &observer);
-  b_->backend.link("uid-1")->streams().back()->SayReady();
-  const WallTime kept = Expiry(*b_, handle);
-  scheduler_.Advance(seconds(10));
-  EXPECT_EQ(truth_.live(), 1u);
-  a_->backend.Resume();
-  scheduler_.RunPosted();
-  EXPECT_EQ(truth_.live(), 1u);
-  EXPECT_EQ(Expiry(*a_, handle), kept);
-}
-
-TEST_F(BrokerReplicas, DeleteThatIsRefused_LeavesTheSandboxAndCallsWaitForThat) {
   a_->backend.lags = true;
-  const std::string handle = AcquireHandle(*a_, Short());
   a_->backend.hold_releases = true;
-  b_->backend.hold_rereads = true;
-  scheduler_.Advance(seconds(49));  // both have looked, A is deleting
+  scheduler_.Advance(seconds(49));
   ASSERT_TRUE(a_->broker->Unsettled(me_, handle));
   const auto call = Begin(a_->broker->Settle(me_, handle, CancelToken()));
   EXPECT_FALSE(call->has_value());
-  b_->backend.Resume();
-  b_->backend.hold_releases = true;
-  const auto renewal = Begin(b_->broker->Renew(me_, {handle}));
-  b_->backend.Resume();
+  b_ = Make("b");
+  ASSERT_TRUE(Renew(*b_, handle).ok());
   a_->backend.Resume();
   scheduler_.RunPosted();
   ASSERT_TRUE(call->has_value());
   EXPECT_TRUE((**call).ok());
-  // Whoever was first, nobody hears "gone" of a sandbox that lives.
-  EXPECT_EQ(a_->broker->Get(me_, handle).ok(), truth_.live() == 1);
+  EXPECT_EQ(a_->backend.refused_releases(), 1u);
+  EXPECT_EQ(a_->broker->Get(me_, handle)->state, broker::SandboxState::kReady);
+  EXPECT_EQ(Expiry(*a_, handle), Expiry(*b_, handle));
+  EXPECT_FALSE(truth_.object("uid-1")->claim->outage_ttl);
 }
 
 TEST_F(BrokerReplicas, BothLookAtOnce_OneDeletesAndBothSayWhy) {
@@ -411,7 +394,7 @@ TEST_F(BrokerReplicas, DeleteOfUnknownOutcome_IsTriedAgainAndNobodyHearsGoneBefo
   const auto call = Begin(a_->broker->Settle(me_, handle, CancelToken()));
   EXPECT_FALSE(call->has_value());
   a_->backend.error.reset();
-  scheduler_.Advance(seconds(2));
+  scheduler_.Advance(seconds(6));
   ASSERT_TRUE(call->has_value());
   EXPECT_EQ(truth_.live(), 0u);
   EXPECT_EQ(ReasonOf(Look(*a_, handle)), Reason::kLeaseExpired);
