@@ -103,9 +103,8 @@ TEST(ServerUrlTest, OddOnes_AreRefused) {
 }
 
 TEST(KubeconfigTest, DataTexts_AreDecoded) {
-  const auto access = Config(
-      Simple(", certificate-authority-data: Q0E=, tls-server-name: api",
-             "client-certificate-data: Q0VSVA==, client-key-data: S0VZ"));
+  const auto access = Config(Simple(", certificate-authority-data: Q0E=, tls-server-name: api",
+                                    "client-certificate-data: Q0VSVA==, client-key-data: S0VZ"));
   ASSERT_TRUE(access.ok()) << access.status();
   EXPECT_EQ(access->ca, "CA");
   EXPECT_EQ(access->ca_file, "");

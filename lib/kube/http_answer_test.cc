@@ -75,8 +75,8 @@ TEST(HttpAnswerTest, WhatIsNoAnswer_IsRefused) {
 
 TEST(HttpAnswerTest, ConnectionIsNotUsedAgain_AfterCloseOrWithBytesBehindTheAnswer) {
   HttpAnswer closing(100);
-  ASSERT_TRUE(FeedAll(&closing, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-                      1000));
+  ASSERT_TRUE(
+      FeedAll(&closing, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 1000));
   EXPECT_TRUE(closing.done());
   EXPECT_FALSE(closing.keep_alive());
   HttpAnswer behind(100);
@@ -87,8 +87,9 @@ TEST(HttpAnswerTest, ConnectionIsNotUsedAgain_AfterCloseOrWithBytesBehindTheAnsw
 
 TEST(HttpAnswerTest, EndlessBody_IsTakenPieceByPiece) {
   HttpAnswer answer(8);
-  ASSERT_TRUE(answer.Feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n"
-                          "01234567890123456789\r\n"));
+  ASSERT_TRUE(
+      answer.Feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n14\r\n"
+                  "01234567890123456789\r\n"));
   ASSERT_TRUE(answer.head_done());
   answer.Endless();
   ASSERT_TRUE(answer.Feed(""));

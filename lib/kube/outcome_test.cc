@@ -51,7 +51,8 @@ TEST(ToResultTest, AnswersThatAreNoObject_AreUnknown) {
     EXPECT_EQ(ToResult(Answer(200, body), true).outcome, Outcome::kUnknown) << body;
   }
   const size_t depth = kMaxJsonDepth + 1;
-  const std::string deep = std::string("{\"a\":") + std::string(depth, '[') + std::string(depth, ']') + "}";
+  const std::string deep =
+      std::string("{\"a\":") + std::string(depth, '[') + std::string(depth, ']') + "}";
   EXPECT_EQ(ToResult(Answer(200, deep), false).outcome, Outcome::kUnknown);
 }
 
@@ -74,11 +75,10 @@ TEST(RetryAfterTest, SecondsAreClamped_AndAnythingElseIsNone) {
 
 TEST(HttpDateTest, ReadsTheOneFormInUse) {
   EXPECT_EQ(ParseHttpDate("Sun, 06 Nov 1994 08:49:37 GMT"), WallTime(seconds(784111777)));
-  for (const char* text :
-       {"", "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 32 Nov 1994 08:49:37 GMT",
-        "Sun, 06 Nix 1994 08:49:37 GMT", "Sun, 06 Nov 9999 08:49:37 GMT",
-        "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 06 Nov 1994 08:-1:37 GMT",
-        "Sun, 06 Nov 1994T08:49:37 GMT"}) {
+  for (const char* text : {"", "Sun, 06 Nov 1994 08:49:37 UTC", "Sun, 32 Nov 1994 08:49:37 GMT",
+                           "Sun, 06 Nix 1994 08:49:37 GMT", "Sun, 06 Nov 9999 08:49:37 GMT",
+                           "Sun, 06 Nov 1994 25:49:37 GMT", "Sun, 06 Nov 1994 08:-1:37 GMT",
+                           "Sun, 06 Nov 1994T08:49:37 GMT"}) {
     EXPECT_FALSE(ParseHttpDate(text)) << text;
   }
 }
