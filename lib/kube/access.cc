@@ -63,7 +63,8 @@ absl::Status ParseHostPort(std::string_view text, Access* access) {
       if (!ParsePort(port, &access->port)) return Bad(StrCat("'", CEscape(text), "': bad port"));
     }
   } else if (const size_t colon = text.find(':');
-             colon != std::string_view::npos && text.find(':', colon + 1) == std::string_view::npos) {
+             colon != std::string_view::npos &&
+             text.find(':', colon + 1) == std::string_view::npos) {
     host = text.substr(0, colon);
     if (!ParsePort(text.substr(colon + 1), &access->port)) {
       return Bad(StrCat("'", CEscape(text), "': bad port"));

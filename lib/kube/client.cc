@@ -184,8 +184,8 @@ Task<Result> Client::ListOnce(const std::string& base, CallEnd& end, bool* expir
   }
 }
 
-Task<Result> Client::List(Resource resource, std::string space, std::string labels,
-                          Duration bound, CancelToken cancel) {
+Task<Result> Client::List(Resource resource, std::string space, std::string labels, Duration bound,
+                          CancelToken cancel) {
   std::string base = ResourcePath(resource, space);
   AddQuery(&base, "limit", std::to_string(kListPage));
   if (!labels.empty()) AddQuery(&base, "labelSelector", labels);

@@ -37,8 +37,8 @@ class Client final : public Api {
                          CancelToken cancel) override;
   Task<Result> Replace(Resource resource, std::string space, std::string name,
                        boost::json::object object, Duration bound, CancelToken cancel) override;
-  Task<Result> Delete(Resource resource, std::string space, std::string name,
-                      DeleteOptions options, Duration bound, CancelToken cancel) override;
+  Task<Result> Delete(Resource resource, std::string space, std::string name, DeleteOptions options,
+                      Duration bound, CancelToken cancel) override;
   Task<Result> Get(Resource resource, std::string space, std::string name, Duration bound,
                    CancelToken cancel) override;
   Task<Result> List(Resource resource, std::string space, std::string labels, Duration bound,

@@ -62,7 +62,7 @@ class ConnectionPool {
   Transport& transport_;
   const PoolLimits limits_;
   size_t in_use_ = 0;
-  std::deque<OneShot<bool>> waiting_;  // for a place, longest first
+  std::deque<OneShot<bool>> waiting_;              // for a place, longest first
   std::vector<std::shared_ptr<Connection>> idle_;  // longest idle first
   std::unique_ptr<Timer> sweep_;
 };

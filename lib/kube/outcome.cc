@@ -99,7 +99,8 @@ std::optional<WallTime> ParseHttpDate(std::string_view text) {
       std::chrono::month(static_cast<unsigned>(month - kMonths.begin()) + 1),
       std::chrono::day(static_cast<unsigned>(day))};
   // A year that nanoseconds can't hold is none.
-  if (!date.ok() || year < 1970 || year > 2200 || hour > 23 || minute > 59 || second > 60) return {};
+  if (!date.ok() || year < 1970 || year > 2200 || hour > 23 || minute > 59 || second > 60)
+    return {};
   return WallTime(std::chrono::sys_days(date).time_since_epoch() + std::chrono::hours(hour) +
                   std::chrono::minutes(minute) + std::chrono::seconds(second));
 }

@@ -30,10 +30,10 @@ class CutAtEnd {
 
 std::string FormatRequest(const HttpRequest& request, const Access& access,
                           const std::string& token) {
-  std::string text = StrCat(request.method, " ", access.base_path, request.target, " HTTP/1.1\r\n",
-                            "Host: ", HostHeader(access), "\r\n",
-                            "User-Agent: sandbroker/" SANDBROKER_VERSION "\r\n",
-                            "Accept: application/json\r\n");
+  std::string text =
+      StrCat(request.method, " ", access.base_path, request.target, " HTTP/1.1\r\n",
+             "Host: ", HostHeader(access), "\r\n",
+             "User-Agent: sandbroker/" SANDBROKER_VERSION "\r\n", "Accept: application/json\r\n");
   if (!token.empty()) StrAppend(&text, "Authorization: Bearer ", token, "\r\n");
   if (!request.content_type.empty()) {
     StrAppend(&text, "Content-Type: ", request.content_type, "\r\n");
@@ -83,9 +83,9 @@ Task<std::shared_ptr<Connection>> Transport::Dial(CallEnd& end, std::string* err
   }
   const Endpoints endpoints = co_await Resolve(end, error);
   const Access& access = credentials_.access();
-  const std::string whom = access.insecure               ? ""
+  const std::string whom = access.insecure              ? ""
                            : access.server_name.empty() ? access.host
-                                                         : access.server_name;
+                                                        : access.server_name;
   for (const Tcp::endpoint& endpoint : endpoints) {
     if (end.over()) {
       *error = end.text();
@@ -119,8 +119,7 @@ Task<bool> Transport::ReadOn(std::shared_ptr<Connection> connection, HttpAnswer*
 
 Task<void> Transport::Begin(std::shared_ptr<Connection> connection, const HttpRequest& request,
                             HttpAnswer* answer, Exchanged* exchanged, CallEnd& end) {
-  const std::string bytes =
-      FormatRequest(request, credentials_.access(), credentials_.Token());
+  const std::string bytes = FormatRequest(request, credentials_.access(), credentials_.Token());
   const WallTime before = scheduler_.WallNow();
   ++connection->carried;
   {

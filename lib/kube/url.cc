@@ -28,7 +28,8 @@ std::string EscapeUrl(std::string_view text) {
 }
 
 std::string ResourcePath(const Resource& resource, std::string_view space, std::string_view name) {
-  std::string path = resource.group.empty() ? "/api/" : StrCat("/apis/", EscapeUrl(resource.group), "/");
+  std::string path =
+      resource.group.empty() ? "/api/" : StrCat("/apis/", EscapeUrl(resource.group), "/");
   path += EscapeUrl(resource.version);
   if (!space.empty()) StrAppend(&path, "/namespaces/", EscapeUrl(space));
   StrAppend(&path, "/", EscapeUrl(resource.plural));

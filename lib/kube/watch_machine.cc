@@ -205,13 +205,14 @@ std::vector<WatchMachine::News> WatchMachine::OnEvent(json::object event, bool* 
   failures_ = 0;
   version_ = version;
   if (type == "DELETED") {
-    // Its last state comes with it; an unknown one is no news.
+    // Its last state comes with it. One we do not know, or another of its name, is no news.
     const std::string key = KeyOf(value->get_object());
     const auto it = objects_.find(key);
-    if (it == objects_.end()) return news;
-    if (it->second.uid == MetadataText(value->get_object(), "uid")) {
-      it->second.object = std::move(value->get_object());
+    if (it == objects_.end() || it->second.uid != MetadataText(value->get_object(), "uid")) {
+      return news;
     }
+    value->get_object()["metadata"].get_object().erase("managedFields");
+    it->second.object = std::move(value->get_object());
     Drop(key, &news);
   } else if (known) {
     Take(std::move(value->get_object()), &news);

@@ -86,8 +86,8 @@ class WatchMachine {
   std::string api_version_;
   bool synced_ = false;
   bool stale_ = false;
-  int failures_ = 0;   // in a row
-  int breaks_ = 0;     // versions in a row that were gone before anything was heard
+  int failures_ = 0;    // in a row
+  int breaks_ = 0;      // versions in a row that were gone before anything was heard
   bool heard_ = false;  // an event came on this watch
   Time opened_{};
   std::optional<Duration> delay_;  // to wait before anything else

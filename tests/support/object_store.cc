@@ -28,11 +28,14 @@ std::string Now() {
 }
 
 std::string KindOf(const std::string& plural) {
-  static const std::map<std::string, std::string> kKinds = {
-      {"sandboxes", "Sandbox"},         {"sandboxclaims", "SandboxClaim"},
-      {"sandboxwarmpools", "SandboxWarmPool"}, {"sandboxtemplates", "SandboxTemplate"},
-      {"pods", "Pod"},                  {"leases", "Lease"},
-      {"secrets", "Secret"},            {"configmaps", "ConfigMap"}};
+  static const std::map<std::string, std::string> kKinds = {{"sandboxes", "Sandbox"},
+                                                            {"sandboxclaims", "SandboxClaim"},
+                                                            {"sandboxwarmpools", "SandboxWarmPool"},
+                                                            {"sandboxtemplates", "SandboxTemplate"},
+                                                            {"pods", "Pod"},
+                                                            {"leases", "Lease"},
+                                                            {"secrets", "Secret"},
+                                                            {"configmaps", "ConfigMap"}};
   const auto it = kKinds.find(plural);
   return it != kKinds.end() ? it->second : "Thing";
 }
@@ -132,7 +135,7 @@ bool MatchesOne(const json::object& object, const std::string& part) {
 }  // namespace
 
 json::object StatusBody(int code, const std::string& reason, const std::string& message) {
-  return {{"kind", "Status"},   {"apiVersion", "v1"}, {"metadata", json::object()},
+  return {{"kind", "Status"},    {"apiVersion", "v1"}, {"metadata", json::object()},
           {"status", "Failure"}, {"message", message}, {"reason", reason},
           {"code", code}};
 }
@@ -182,7 +185,8 @@ ObjectStore::Key ObjectStore::KeyOf(const kube::Resource& resource, const std::s
 // What the schemas of the few kinds in use would refuse.
 std::optional<Answer> ObjectStore::Invalid(const kube::Resource& resource,
                                            const json::object& object) const {
-  if (!IsName(TextAt(object, "metadata.name"))) return Unprocessable("metadata.name: Invalid value");
+  if (!IsName(TextAt(object, "metadata.name")))
+    return Unprocessable("metadata.name: Invalid value");
   if (resource.plural == "leases") {
     for (const char* field : {"spec.renewTime", "spec.acquireTime"}) {
       if (At(object, field) != nullptr && !IsTime(TextAt(object, field), 6)) {
@@ -242,8 +246,8 @@ Answer ObjectStore::Store(const kube::Resource& resource, const std::string& spa
     SetAt(object, "metadata.resourceVersion", *At(it->second, "metadata.resourceVersion"));
     const json::value* old_spec = it->second.if_contains("spec");
     const json::value* new_spec = object.if_contains("spec");
-    const bool same = old_spec == nullptr || new_spec == nullptr ? old_spec == new_spec
-                                                                  : *old_spec == *new_spec;
+    const bool same =
+        old_spec == nullptr || new_spec == nullptr ? old_spec == new_spec : *old_spec == *new_spec;
     const int64_t generation = At(it->second, "metadata.generation")->get_int64();
     SetAt(object, "metadata.generation", same ? generation : generation + 1);
     if (object == it->second) return {200, std::move(object)};
@@ -273,8 +277,8 @@ Answer ObjectStore::Replace(const kube::Resource& resource, const std::string& s
   if (version != TextAt(there.body, "metadata.resourceVersion")) {
     return Conflict(name, "the object has been modified");
   }
-  for (const char* kept : {"metadata.uid", "metadata.creationTimestamp", "metadata.namespace",
-                           "kind", "apiVersion"}) {
+  for (const char* kept :
+       {"metadata.uid", "metadata.creationTimestamp", "metadata.namespace", "kind", "apiVersion"}) {
     if (const json::value* value = At(there.body, kept)) SetAt(object, kept, *value);
   }
   if (auto invalid = Invalid(resource, object)) return *invalid;
@@ -344,10 +348,9 @@ Answer ObjectStore::Delete(const kube::Resource& resource, const std::string& sp
 }
 
 Answer ObjectStore::List(const kube::Resource& resource, const std::string& space,
-                         const std::string& selector, size_t limit,
-                         const std::string& more) const {
-  const std::string prefix = StrCat(resource.group, "/", resource.plural, "/",
-                                    space.empty() ? "" : StrCat(space, "/"));
+                         const std::string& selector, size_t limit, const std::string& more) const {
+  const std::string prefix =
+      StrCat(resource.group, "/", resource.plural, "/", space.empty() ? "" : StrCat(space, "/"));
   // The token is the key of the last one sent.
   auto it = more.empty() ? objects_.lower_bound(prefix) : objects_.upper_bound(more);
   const bool own_kind = resource.group.find("x-k8s.io") != std::string::npos;

@@ -62,8 +62,8 @@ class ObjectStore {
   Answer Delete(const kube::Resource& resource, const std::string& space, const std::string& name,
                 const boost::json::object& options);
   // `limit` 0: all. `more` is a page's continue token.
-  Answer List(const kube::Resource& resource, const std::string& space,
-              const std::string& selector, size_t limit, const std::string& more) const;
+  Answer List(const kube::Resource& resource, const std::string& space, const std::string& selector,
+              size_t limit, const std::string& more) const;
 
   // As somebody else changes it, without conditions; false: it is not there. A change of nothing
   // is none.
