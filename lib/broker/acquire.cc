@@ -78,8 +78,8 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spe
   *uid = binding->uid;
   const Claim claim{who.tenant, spec.labels, spec.lease, {}, {}, false, receipt.key, receipt.token};
   sandboxes_[binding->uid] =
-      MakeSandbox(binding->uid, spec.pool, claim,
-                  Lease(spec.lease, settings_.lease, scheduler_.WallNow()), binding->link);
+      MakeSandbox({binding->uid, spec.pool, binding->name, binding->link}, claim,
+                  Lease(spec.lease, settings_.lease, scheduler_.WallNow()));
   absl::StatusOr<Acquired> acquired = co_await HandOut(spec, *binding, cancel);
   co_return acquired;
 }

@@ -10,10 +10,10 @@
 
 namespace sandbroker::broker {
 
-std::unique_ptr<Sandbox> Broker::MakeSandbox(const std::string& uid, const std::string& pool,
-                                             const Claim& claim, Lease lease,
-                                             std::shared_ptr<AgentLink> link) {
-  Sandbox::Identity identity{uid, claim.tenant, pool, claim.labels, claim.receipt, claim.token};
+std::unique_ptr<Sandbox> Broker::MakeSandbox(Origin origin, const Claim& claim, Lease lease) {
+  const std::string uid = origin.uid;
+  Sandbox::Identity identity{uid,           claim.tenant, origin.pool, claim.labels,
+                             claim.receipt, claim.token,  origin.name};
   Sandbox::Hooks hooks;
   hooks.over = [this, uid] { OnLeaseOver(uid); };
   hooks.keep = [this, uid](Claim kept, std::function<void(absl::Status)> done) {
@@ -26,19 +26,25 @@ std::unique_ptr<Sandbox> Broker::MakeSandbox(const std::string& uid, const std::
     scope_.Spawn("keep claim", task(this, uid, std::move(kept), std::move(done)));
   };
   return std::make_unique<Sandbox>(scheduler_, metrics_, std::move(identity), lease,
-                                   std::move(link), std::move(hooks));
+                                   std::move(origin.link), std::move(hooks));
 }
 
 void Broker::OnAdopted(Adopted adopted) {
   const Claim& claim = adopted.claim;
+  if (sandboxes_.count(adopted.uid) != 0) return OnClaimChanged(adopted.uid, claim);
   Lease lease(claim.lease, settings_.lease, claim.acquired, claim.until, claim.outage_ttl);
-  auto sandbox = MakeSandbox(adopted.uid, adopted.pool, claim, lease, adopted.link);
+  auto sandbox = MakeSandbox({adopted.uid, adopted.pool, adopted.name, adopted.link}, claim, lease);
   Sandbox* const restored = sandbox.get();
   sandboxes_[adopted.uid] = std::move(sandbox);
   obs::Log(obs::Level::kInfo, "sandbox found again",
            {{"sandbox", adopted.uid}, {"pool", adopted.pool}});
   restored->Restore();
   SANDBROKER_FAIL_POINT("adopt.restored");
+}
+
+void Broker::OnClaimChanged(const std::string& uid, Claim claim) {
+  const auto it = sandboxes_.find(uid);
+  if (it != sandboxes_.end()) it->second->OnClaimChanged(claim);
 }
 
 void Broker::LetGo() {

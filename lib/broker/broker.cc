@@ -39,7 +39,8 @@ Broker::~Broker() { backend_.SetObserver(nullptr); }
 absl::StatusOr<Handle> Broker::OpenHandle(const Principal& who, const std::string& text) const {
   auto handle = DecodeHandle(text, settings_.handle_key);
   if (!handle.ok()) return handle;
-  if (handle->tenant != who.tenant) {
+  const bool elsewhere = handle->kind != 't' || handle->space != backend_.space();
+  if (handle->tenant != who.tenant || elsewhere) {
     // The same answer as for a forged one: its existence is nobody else's business.
     return DecodeHandle("", settings_.handle_key).status();
   }
@@ -66,7 +67,6 @@ absl::StatusOr<Sandbox*> Broker::Find(const Principal& who, const std::string& t
 
 absl::StatusOr<Sandbox*> Broker::Find(const absl::StatusOr<Handle>& handle) {
   if (!handle.ok()) return handle.status();
-  if (handle->kind != 't') return DecodeHandle("", settings_.handle_key).status();
   const auto it = sandboxes_.find(handle->uid);
   if (it == sandboxes_.end()) return GoneError(*handle);
   Sandbox* sandbox = it->second.get();
@@ -82,8 +82,9 @@ SandboxView Broker::View(const Sandbox& sandbox) const {
   const Sandbox::Identity& identity = sandbox.identity();
   const Lease& lease = sandbox.lease();
   SandboxView view;
+  const std::string& name = identity.name.empty() ? identity.pool : identity.name;
   view.handle = EncodeHandle(
-      {identity.tenant, 't', "local", identity.pool, identity.uid, sandbox.incarnation()},
+      {identity.tenant, 't', backend_.space(), name, identity.uid, sandbox.incarnation()},
       settings_.handle_key);
   view.state = sandbox.state();
   view.pool = identity.pool;

@@ -112,6 +112,7 @@ class Broker final : public BackendObserver {
   void StartSweeping();
 
   void OnAdopted(Adopted adopted) override;
+  void OnClaimChanged(const std::string& uid, Claim claim) override;
   void OnSandboxGone(const std::string& uid, const std::string& cause) override;
   void OnLinkLost(const std::string& uid, const absl::Status& why) override;
   void OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) override;
@@ -130,9 +131,14 @@ class Broker final : public BackendObserver {
   uint64_t NextAttempt(std::optional<uint64_t> callers);
   SandboxView View(const Sandbox& sandbox) const;
 
-  std::unique_ptr<Sandbox> MakeSandbox(const std::string& uid, const std::string& pool,
-                                       const Claim& claim, Lease lease,
-                                       std::shared_ptr<AgentLink> link);
+  // What a sandbox is told of its backend's.
+  struct Origin {
+    std::string uid;
+    std::string pool;
+    std::string name;
+    std::shared_ptr<AgentLink> link;
+  };
+  std::unique_ptr<Sandbox> MakeSandbox(Origin origin, const Claim& claim, Lease lease);
 
   // acquire.cc
   struct ReceiptMark {

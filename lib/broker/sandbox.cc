@@ -80,6 +80,16 @@ Task<absl::Status> Sandbox::Restamp(std::string token) {
   co_return co_await KeepNow();
 }
 
+void Sandbox::OnClaimChanged(const Claim& claim) {
+  overtaken_ = true;
+  identity_.token = claim.token;
+  lease_.TakeOver(claim.until, claim.outage_ttl);
+  // What is being written or handed out arms them when it is.
+  if (state_ == SandboxState::kStarting || writing_) return;
+  PushBackstop();
+  if (state_ != SandboxState::kReleasing) ArmLook();
+}
+
 void Sandbox::Touch() {
   touched_ = true;
   if (writing_ || scheduler_.Now() < write_again_) return;
@@ -89,6 +99,7 @@ void Sandbox::Touch() {
 
 void Sandbox::WriteLease(WallTime until, Why why) {
   writing_ = true;
+  overtaken_ = false;
   SANDBROKER_FAIL_POINT("lease.before_write");
   hooks_.keep(ClaimWith(until, why == Why::kOutage),
               [this, alive = alive_, until, why](const absl::Status& status) {
@@ -101,7 +112,10 @@ void Sandbox::OnLeaseWritten(WallTime until, Why why, const absl::Status& status
   writing_ = false;
   write_error_ = status;
   if (status.ok()) {
-    why == Why::kOutage ? lease_.WrittenAfterOutage(until) : lease_.Written(until);
+    // Activity counts beside what another replica has written; a ttl for an outage may have been
+    // given, or not be needed any more, and then it has been told what stands.
+    if (why == Why::kActivity) lease_.Written(until);
+    if (why == Why::kOutage && !overtaken_) lease_.WrittenAfterOutage(until);
     PushBackstop();
     ArmLook();
   } else {

@@ -30,6 +30,7 @@ class Sandbox final : public RelayOwner {
     Labels labels;
     std::string receipt = {};  // key; empty = acquired without a request_id
     std::string token = {};    // under which that receipt is bound
+    std::string name = {};     // Binding::name
   };
   struct Hooks {
     // The lease has ended for certain; take the sandbox back.
@@ -57,6 +58,8 @@ class Sandbox final : public RelayOwner {
   void Restore();
   // Another try of the same request takes it over, under this token.
   Task<absl::Status> Restamp(std::string token);
+  // Another replica has written it. The lease never moves back.
+  void OnClaimChanged(const Claim& claim);
   // A call of the caller: keeps the lease ahead of now.
   void Touch();
   // The same; answers once what it finds on the lease is written.
@@ -110,6 +113,7 @@ class Sandbox final : public RelayOwner {
   std::unique_ptr<Timer> warn_timer_;            // tells open streams that the hard end is near
   bool touched_ = false;                         // since the last look began
   bool writing_ = false;                         // the lease
+  bool overtaken_ = false;                       // by another replica's write, since that began
   Time write_again_ = Time::min();               // not before, after a failure
   absl::Status write_error_;                     // of the last one
   std::vector<OneShot<absl::Status>> renewals_;  // wait for the present write

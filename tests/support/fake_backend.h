@@ -53,6 +53,7 @@ class FakeBackend final : public broker::Backend {
   void Kill(const std::string& uid, const std::string& cause);
 
   std::string name() const override { return "fake"; }
+  std::string space() const override { return "local"; }
   std::vector<std::string> capabilities() const override { return {"task", "request_id"}; }
   std::vector<std::string> pools() const override { return {"default"}; }
   void SetObserver(broker::BackendObserver* observer) override { observer_ = observer; }
@@ -60,6 +61,10 @@ class FakeBackend final : public broker::Backend {
                                                 CancelToken cancel) override;
   Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
   Task<absl::Status> Release(const std::string& uid) override;
+  Task<absl::StatusOr<bool>> ReleaseUnchanged(std::string uid, broker::Claim as_read) override;
+  Task<absl::Status> Seek(std::string name, std::string uid) override;
+  Task<absl::Status> SeekReceipt(std::string key) override;
+  Task<absl::StatusOr<broker::Claim>> Reread(std::string uid) override;
   std::vector<broker::PoolCapacity> Capacity() const override;
   void Drain() override;
 

@@ -84,6 +84,13 @@ class Lease {
     outage_ttl_ = true;
   }
   bool outage_ttl() const { return outage_ttl_; }
+  // Another replica has written this end and mark; an older end than the known one is passed over.
+  void TakeOver(WallTime until, bool outage_ttl) {
+    if (until < until_) return;
+    // For the same end nobody gives the mark back: it was cleared since.
+    outage_ttl_ = outage_ttl && (until > until_ || outage_ttl_);
+    until_ = std::min(until, hard_end());
+  }
 
   bool Over(WallTime now) const { return now >= until_; }
   bool HardOver(WallTime now) const { return now >= hard_end(); }

@@ -124,6 +124,20 @@ TEST(Lease, Leaves_CountsToTheHardEnd) {
   EXPECT_TRUE(lease.Leaves(minutes(4), kStart + minutes(6)));
 }
 
+TEST(Lease, EndOfAnotherReplica_IsTakenOverAndNeverMovesItBack) {
+  Lease lease = Make(minutes(10));
+  const WallTime until = lease.until();
+  lease.TakeOver(until - seconds(1), true);
+  EXPECT_EQ(lease.until(), until);
+  EXPECT_FALSE(lease.outage_ttl());
+  lease.TakeOver(until + minutes(1), true);
+  EXPECT_EQ(lease.until(), until + minutes(1));
+  EXPECT_TRUE(lease.outage_ttl());
+  lease.TakeOver(until + minutes(1), false);  // somebody came
+  lease.TakeOver(until + minutes(1), true);   // told late
+  EXPECT_FALSE(lease.outage_ttl());
+}
+
 TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
   std::mt19937 random(7);
   for (int run = 0; run < 200; ++run) {
