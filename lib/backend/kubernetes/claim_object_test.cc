@@ -62,7 +62,7 @@ TEST(ClaimObject, Post_HasWhatTheControllerWantsAndNoMore) {
   const json::object& spec = object.at("spec").as_object();
   EXPECT_EQ(spec.at("warmPoolRef").at("name"), "python");
   EXPECT_EQ(spec.at("lifecycle").at("shutdownPolicy"), "Delete");
-  EXPECT_EQ(spec.at("lifecycle").at("shutdownTime"), FormatSeconds(kNow + minutes(3)));
+  EXPECT_EQ(spec.at("lifecycle").at("shutdownTime"), ToJson(FormatSeconds(kNow + minutes(3))));
   // Either would force a cold start.
   EXPECT_FALSE(spec.contains("env"));
   EXPECT_FALSE(spec.contains("volumeClaimTemplates"));

@@ -2,6 +2,7 @@
 
 #include "lib/backend/kubernetes/pod_diagnosis.h"
 #include "lib/base/strings.h"
+#include "lib/broker/backend.h"
 
 namespace sandbroker::kubernetes {
 namespace {
@@ -13,23 +14,24 @@ std::string LastWords(const Place& served, const PodView* last_pod, const std::s
                       std::string_view otherwise) {
   if (last_pod == nullptr || last_pod->meta.uid != served.pod_uid) return std::string(otherwise);
   const std::string cause = CauseOfEnd(*last_pod, container);
-  return cause == "deleted" ? std::string(otherwise) : cause;
+  return cause == kPodDeleted ? std::string(otherwise) : cause;
 }
 
 }  // namespace
 
 Life JudgeLife(const Place& served, const Seen& seen, const PodView* last_pod,
                const std::string& agent_container) {
+  // A claim that is being deleted takes everything along, whatever its pod still does meanwhile.
+  if (seen.claim == nullptr || seen.claim->meta.deleting) {
+    return Over(std::string(broker::kDeletedElsewhere));
+  }
   const PodView* pod = seen.pod;
   const bool same_pod = pod != nullptr && pod->meta.uid == served.pod_uid;
   if (!same_pod) {
     // A pod object goes once its containers have ended, or for good with its node.
     const bool other =
         pod != nullptr || (seen.sandbox != nullptr && seen.sandbox->meta.uid != served.sandbox_uid);
-    const std::string_view otherwise = seen.claim == nullptr ? "deleted"
-                                       : other               ? "replaced"
-                                                             : "deleted";
-    return Over(LastWords(served, last_pod, agent_container, otherwise));
+    return Over(LastWords(served, last_pod, agent_container, other ? "replaced" : kPodDeleted));
   }
   if (pod->Over()) return Over(CauseOfEnd(*pod, agent_container));
   const ContainerView* agent = AgentContainer(*pod, agent_container);
@@ -40,7 +42,6 @@ Life JudgeLife(const Place& served, const Seen& seen, const PodView* last_pod,
   }
   if (agent != nullptr && agent->ended.there) return Over(CauseOfEnd(*pod, agent_container));
   if (pod->meta.deleting) return {Life::Kind::kEnding, CauseOfEnd(*pod, agent_container)};
-  if (seen.claim == nullptr || seen.claim->meta.deleting) return {Life::Kind::kEnding, "deleted"};
   return {};
 }
 

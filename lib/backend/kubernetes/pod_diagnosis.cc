@@ -63,9 +63,9 @@ std::string CauseOfEnd(const PodView& pod, const std::string& agent_container) {
   if (!pod.disruption.empty()) return StrCat("evicted: ", pod.disruption);
   if (!pod.reason.empty()) return WithWords(pod.reason, pod.message);
   // Who deletes a pod ends its containers too: their exit codes are not the cause.
-  if (pod.meta.deleting) return "deleted";
+  if (pod.meta.deleting) return std::string(kPodDeleted);
   if (agent != nullptr && agent->ended.there) return EndOf(agent->ended);
-  return pod.Over() ? "its pod ended" : "deleted";
+  return pod.Over() ? "its pod ended" : std::string(kPodDeleted);
 }
 
 }  // namespace sandbroker::kubernetes

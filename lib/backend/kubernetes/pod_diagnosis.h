@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "lib/backend/kubernetes/views.h"
 
@@ -24,7 +25,10 @@ PodTrouble Diagnose(const PodView& pod);
 // How a container ended, e.g. "out of memory" or "exit code 3"; empty when it has not.
 std::string EndOf(const Termination& ended);
 
-// Why a pod that served is over or being ended: "evicted: ...", "out of memory", "deleted", ...
+// Somebody deleted the pod, and nothing says why.
+inline constexpr std::string_view kPodDeleted = "pod deleted";
+
+// Why a pod that served is over or being ended: "evicted: ...", "out of memory", "exit code 3", ...
 std::string CauseOfEnd(const PodView& pod, const std::string& agent_container);
 
 }  // namespace sandbroker::kubernetes
