@@ -210,7 +210,8 @@ void KubernetesBackend::GiveUp(const HeldPtr& held) {
 
 Task<void> KubernetesBackend::CleanUp(HeldPtr held) {
   const Time deadline = parts_.scheduler.Now() + settings_.cleanup_bound;
-  while (!held->posted && parts_.scheduler.Now() < deadline) co_await held->bell.Wait(deadline);
+  while (!held->posted && held->uid.empty() && parts_.scheduler.Now() < deadline)
+    co_await held->bell.Wait(deadline);
   if (held->uid.empty() && held->unsure) co_await LearnUnwanted(held, deadline);
   if (!held->uid.empty()) {
     const Duration left = std::max<Duration>(deadline - parts_.scheduler.Now(), Duration(1));

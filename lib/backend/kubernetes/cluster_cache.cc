@@ -22,17 +22,21 @@ ClusterCache::Touched ClusterCache::PutClaim(ClaimView view) {
   std::string& named = claim_names_[view.meta.name];
   if (!named.empty() && named != uid) {
     // Deleted and made again under the same name; its deletion was not told, or will be.
+    CountClaim(named, Sign::kOut);
     claims_.erase(named);
     touched.push_back(named);
   }
   named = uid;
+  CountClaim(uid, Sign::kOut);
   claims_[uid] = std::move(view);
+  CountClaim(uid, Sign::kIn);
   return touched;
 }
 
 ClusterCache::Touched ClusterCache::RemoveClaim(const Meta& meta) {
   const auto it = claims_.find(meta.uid);
   if (it == claims_.end()) return {};
+  CountClaim(meta.uid, Sign::kOut);
   const auto named = claim_names_.find(it->second.meta.name);
   if (named != claim_names_.end() && named->second == meta.uid) claim_names_.erase(named);
   claims_.erase(it);
@@ -52,15 +56,17 @@ ClusterCache::Touched ClusterCache::PutSandbox(SandboxObject view) {
   const auto old = sandboxes_.find(name);
   if (old == sandboxes_.end()) {
     hashes_.insert(NameHash(name));
-  } else if (!old->second.claim_uid.empty()) {
-    if (old->second.claim_uid != view.claim_uid) touched.push_back(old->second.claim_uid);
-    Unlink(old->second);
+  } else if (!old->second.claim_uid.empty() && old->second.claim_uid != view.claim_uid) {
+    touched.push_back(old->second.claim_uid);
   }
-  if (!view.claim_uid.empty()) {
-    touched.push_back(view.claim_uid);
-    owned_[view.claim_uid].insert(name);
-  }
+  if (!view.claim_uid.empty()) touched.push_back(view.claim_uid);
+  CountSandbox(name, Sign::kOut);
+  for (const std::string& uid : touched) CountClaim(uid, Sign::kOut);
+  if (old != sandboxes_.end()) Unlink(old->second);
+  if (!view.claim_uid.empty()) owned_[view.claim_uid].insert(name);
   sandboxes_[name] = std::move(view);
+  CountSandbox(name, Sign::kIn);
+  for (const std::string& uid : touched) CountClaim(uid, Sign::kIn);
   return touched;
 }
 
@@ -70,9 +76,12 @@ ClusterCache::Touched ClusterCache::RemoveSandbox(const Meta& meta) {
   if (it == sandboxes_.end() || it->second.meta.uid != meta.uid) return {};
   Touched touched;
   if (!it->second.claim_uid.empty()) touched.push_back(it->second.claim_uid);
+  CountSandbox(meta.name, Sign::kOut);
+  for (const std::string& uid : touched) CountClaim(uid, Sign::kOut);
   Unlink(it->second);
   hashes_.erase(hashes_.find(NameHash(meta.name)));
   sandboxes_.erase(it);
+  for (const std::string& uid : touched) CountClaim(uid, Sign::kIn);
   return touched;
 }
 
@@ -137,17 +146,26 @@ Seen ClusterCache::Look(const std::string& claim_uid) const {
   return seen;
 }
 
-ClusterCache::Members ClusterCache::MembersOf(const std::string& warm_pool) const {
-  Members members;
-  for (const auto& [name, sandbox] : sandboxes_) {
-    if (sandbox.warm_pool != warm_pool || sandbox.meta.deleting) continue;
-    ++(sandbox.Addressed() ? members.ready : members.pending);
-  }
-  for (const auto& [uid, claim] : claims_) {
-    if (claim.warm_pool != warm_pool || claim.meta.deleting) continue;
-    ++(owned_.count(uid) != 0 ? members.bound : members.unbound);
-  }
-  return members;
+void ClusterCache::CountClaim(const std::string& uid, Sign sign) {
+  const ClaimView* claim = Claim(uid);
+  if (claim == nullptr || claim->meta.deleting) return;
+  Members& members = members_[claim->warm_pool];
+  uint32_t& count = owned_.count(uid) != 0 ? members.bound : members.unbound;
+  sign == Sign::kIn ? ++count : --count;
+}
+
+void ClusterCache::CountSandbox(const std::string& name, Sign sign) {
+  const SandboxObject* sandbox = Find(sandboxes_, name);
+  if (sandbox == nullptr || sandbox->warm_pool.empty() || sandbox->meta.deleting) return;
+  Members& members = members_[sandbox->warm_pool];
+  uint32_t& count = sandbox->Addressed() ? members.ready : members.pending;
+  sign == Sign::kIn ? ++count : --count;
+}
+
+const ClusterCache::Members& ClusterCache::MembersOf(const std::string& warm_pool) const {
+  static const Members none;
+  const Members* members = Find(members_, warm_pool);
+  return members == nullptr ? none : *members;
 }
 
 }  // namespace sandbroker::kubernetes

@@ -42,19 +42,24 @@ class ClusterCache {
     uint32_t unbound = 0;  // claims of ours that own no sandbox yet: each will take one
     uint32_t bound = 0;    // claims of ours that own one
   };
-  Members MembersOf(const std::string& warm_pool) const;
+  const Members& MembersOf(const std::string& warm_pool) const;
   // Whether a name of this hash exists (names.h).
   bool HashTaken(uint32_t hash) const { return hashes_.count(hash) != 0; }
 
  private:
   const SandboxObject* SandboxOf(const std::string& claim_uid) const;
   void Unlink(const SandboxObject& sandbox);
+  // Adds what is there now to the pools' counts, or takes it out before a change.
+  enum class Sign { kOut, kIn };
+  void CountClaim(const std::string& uid, Sign sign);
+  void CountSandbox(const std::string& name, Sign sign);
 
   std::map<std::string, ClaimView> claims_;             // by uid
   std::map<std::string, std::string> claim_names_;      // name -> uid
   std::map<std::string, SandboxObject> sandboxes_;      // by name
   std::map<std::string, std::set<std::string>> owned_;  // claim uid -> sandbox names
   std::map<std::string, PodView> pods_;                 // by name, which is its sandbox's
+  std::map<std::string, Members> members_;              // by warm pool
   std::map<std::string, PoolView> pools_;               // by name
   std::multiset<uint32_t> hashes_;                      // of the sandboxes' names
 };

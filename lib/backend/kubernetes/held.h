@@ -25,7 +25,6 @@ struct Held {
   enum class State {
     kAcquiring,  // POSTed or about to be; nobody was told of it
     kAdopting,   // its claim stands, its agent is not met yet
-    kRefused,    // its place may not be served (probe); another place may
     kBound,      // the broker has it
     kUnwanted,   // to be deleted; nobody was told of it
     kReleasing,

@@ -17,34 +17,6 @@ constexpr size_t kAdoptionsAtOnce = 64;
 
 }  // namespace
 
-// One informer's observer.
-class KubernetesBackend::Feed final : public kube::InformerObserver {
- public:
-  using See = std::function<void(const boost::json::object&)>;
-  Feed(std::string what, Bell& synced, See put, See remove)
-      : what_(std::move(what)), bell_(synced), put_(std::move(put)), remove_(std::move(remove)) {}
-
-  void OnObject(const boost::json::object& object) override { put_(object); }
-  void OnDeleted(const boost::json::object& object) override { remove_(object); }
-  void OnSynced() override {
-    synced_ = true;
-    stale_.clear();
-    bell_.Ring();
-  }
-  void OnStale(const std::string& why) override { stale_ = StrCat(what_, ": ", why); }
-
-  bool synced() const { return synced_; }
-  const std::string& stale() const { return stale_; }
-
- private:
-  const std::string what_;
-  Bell& bell_;
-  const See put_;
-  const See remove_;
-  bool synced_ = false;
-  std::string stale_;
-};
-
 std::string ClaimSelector() { return StrCat(kManagedBy, "=", kManagedByUs); }
 
 KubernetesBackend::KubernetesBackend(BackendParts parts, KubernetesSettings settings)
@@ -93,7 +65,6 @@ KubernetesBackend::~KubernetesBackend() = default;
 
 std::string KubernetesBackend::stale() const {
   for (const auto* feed : {&claims_feed_, &sandboxes_feed_, &pods_feed_, &pools_feed_}) {
-    if (!(*feed)->synced()) return "the first list of the cluster's objects is not in";
     if (!(*feed)->stale().empty()) return (*feed)->stale();
   }
   return "";
@@ -139,6 +110,7 @@ void KubernetesBackend::LetGo() {
     held->bell.Ring();
   }
   for (const auto& waiter : std::exchange(pod_waiters_, {})) waiter.second.Set(false);
+  started_.Ring();
 }
 
 KubernetesBackend::HeldPtr KubernetesBackend::FindHeld(const std::string& uid) const {
@@ -182,6 +154,9 @@ void KubernetesBackend::Forget(const HeldPtr& held, const absl::Status& why) {
   const auto known = by_uid_.find(held->uid);
   if (known != by_uid_.end() && known->second == held) by_uid_.erase(known);
   held->bell.Ring();
+  for (const auto& one : std::exchange(held->probe_waiters, {})) {
+    parts_.scheduler.Post([one] { one.Set(false); });
+  }
   if (const auto link = std::exchange(held->link, nullptr)) link->Close(why);
 }
 
@@ -218,7 +193,11 @@ void KubernetesBackend::OnTouchedOne(const std::string& uid) {
     return;
   }
   held->bell.Ring();
-  if (held->state == Held::State::kBound) OnBoundTouched(held);
+  if (held->state == Held::State::kBound) return OnBoundTouched(held);
+  if (!held->place) return;
+  // Being dialled: another place is to be dialled instead.
+  const Verdict now = Judge(*held);
+  if (now.kind != Verdict::Kind::kReady || now.place != *held->place) held->step.Cancel();
 }
 
 void KubernetesBackend::OnBoundTouched(const HeldPtr& held) {

@@ -14,6 +14,7 @@
 #include "lib/async/scheduler.h"
 #include "lib/async/task_scope.h"
 #include "lib/backend/kubernetes/cluster_cache.h"
+#include "lib/backend/kubernetes/feed.h"
 #include "lib/backend/kubernetes/held.h"
 #include "lib/backend/kubernetes/incarnation.h"
 #include "lib/backend/kubernetes/pool_gate.h"
@@ -74,7 +75,6 @@ class KubernetesBackend final : public broker::Backend {
  private:
   using HeldPtr = std::shared_ptr<Held>;
   using Dialed = broker::AgentDialer::Dialed;
-  class Feed;
 
   // kubernetes_backend.cc: what the informers say.
   void OnTouched(const ClusterCache::Touched& touched);
@@ -111,6 +111,7 @@ class KubernetesBackend final : public broker::Backend {
   void StartProbe(const HeldPtr& held);
   Task<absl::Status> AwaitProbe(HeldPtr held);
   void OnLinkLost(const HeldPtr& held, uint64_t link, const absl::Status& why);
+  void Reconnect(const HeldPtr& held);
   Task<void> Relink(HeldPtr held);
   Task<bool> RelinkOnce(HeldPtr held);
   Task<void> RereadPod(HeldPtr held);
@@ -148,6 +149,8 @@ class KubernetesBackend final : public broker::Backend {
   Task<absl::StatusOr<bool>> DeleteClaim(std::string name, std::string uid, std::string version,
                                          Duration bound);
   Task<absl::StatusOr<bool>> DeleteUnchanged(HeldPtr held, broker::Claim as_read);
+  // It could not be deleted.
+  void TakeBack(const HeldPtr& held, bool bound);
   Task<void> WaitPodGone(std::string pod_uid, Time deadline);
   Task<void> Pause(Duration duration);
 

@@ -87,9 +87,9 @@ Task<absl::Status> KubernetesBackend::Meet(HeldPtr held, Place place, Time deadl
 void KubernetesBackend::StartProbe(const HeldPtr& held) {
   const std::weak_ptr<Held> weak = held;
   RunProbe(parts_.scheduler, held->link, settings_.probe_bound,
-           [weak, link = held->links](const absl::StatusOr<ProbeFacts>& facts) {
+           [weak](const absl::StatusOr<ProbeFacts>& facts) {
              const HeldPtr alive = weak.lock();
-             if (!alive || alive->links != link) return;
+             if (!alive || alive->probe) return;
              if (facts.ok()) {
                obs::Log(obs::Level::kDebug, "sandbox probed",
                         {{"claim", alive->name},
@@ -131,7 +131,6 @@ void KubernetesBackend::EndIncarnation(const HeldPtr& held, const std::string& c
   obs::Log(obs::Level::kInfo, "a sandbox's incarnation is over",
            {{"claim", held->name}, {"cause", cause}});
   Forget(held, MakeError(Reason::kSandboxGone, cause));
-  for (const auto& one : std::exchange(held->probe_waiters, {})) one.Set(false);
   if (observer_ != nullptr) observer_->OnSandboxGone(uid, cause);
   const ClaimView* view = cache_.Claim(uid);
   if (view == nullptr && held->seen) return;
@@ -148,12 +147,17 @@ void KubernetesBackend::EndIncarnation(const HeldPtr& held, const std::string& c
 }
 
 void KubernetesBackend::OnLinkLost(const HeldPtr& held, uint64_t link, const absl::Status& why) {
-  if (held->links != link || held->state != Held::State::kBound || !held->link) return;
+  if (held->links != link || !held->link) return;
   held->link.reset();
+  if (held->state != Held::State::kBound) return;
   obs::Log(obs::Level::kWarning, "link lost", {{"claim", held->name}, {"why", MessageOf(why)}});
   if (observer_ != nullptr) observer_->OnLinkLost(held->uid, why);
   // What the cluster shows already may say why.
   if (held->state != Held::State::kBound || EndIfOver(held, Look(*held))) return;
+  Reconnect(held);
+}
+
+void KubernetesBackend::Reconnect(const HeldPtr& held) {
   if (!std::exchange(held->relinking, true)) parts_.scope.Spawn("relink", Relink(held));
 }
 

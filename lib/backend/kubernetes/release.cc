@@ -64,9 +64,12 @@ Task<absl::Status> KubernetesBackend::ReleaseOne(std::string uid) {
     const ClaimView* view = cache_.Claim(uid);
     if (view == nullptr) co_return absl::OkStatus();
     name = view->meta.name;
-  } else {
+  }
+  const bool bound = held && held->state == Held::State::kBound;
+  if (held) {
     held->state = Held::State::kReleasing;
     held->step.Cancel();
+    held->bell.Ring();
   }
   const Time deadline = parts_.scheduler.Now() + settings_.release_bound;
   std::string any;
@@ -75,16 +78,20 @@ Task<absl::Status> KubernetesBackend::ReleaseOne(std::string uid) {
   if (!held) co_return deleted.status();
   if (!deleted.ok()) {
     // It may live on: it is served as before, and whoever released it may try again.
-    if (held->state == Held::State::kReleasing) {
-      held->state = Held::State::kBound;
-      OnBoundTouched(held);
-    }
+    if (held->state == Held::State::kReleasing) TakeBack(held, bound);
     co_return deleted.status();
   }
   const std::string pod = held->place ? held->place->pod_uid : "";
   Forget(held, MakeError(Reason::kSandboxGone, "released"));
   if (settings_.wait_for_pod && !pod.empty()) co_await WaitPodGone(pod, deadline);
   co_return absl::OkStatus();
+}
+
+void KubernetesBackend::TakeBack(const HeldPtr& held, bool bound) {
+  if (!bound) return Forget(held, MakeError(Reason::kSandboxGone, "released"));
+  held->state = Held::State::kBound;
+  OnBoundTouched(held);
+  if (held->state == Held::State::kBound && !held->link) Reconnect(held);
 }
 
 Task<void> KubernetesBackend::WaitPodGone(std::string pod_uid, Time deadline) {

@@ -128,19 +128,22 @@ std::optional<absl::Status> KubernetesBackend::Reconcile(const HeldPtr& held, Wr
                                                          const Promise& stands,
                                                          const ClaimView& view, bool refused) {
   Learn(held, view);
-  const broker::Claim theirs = stands.leased ? stands.claim : write->base;
+  broker::Claim theirs = stands.claim;
+  if (!stands.leased) {  // not written yet, by anybody
+    theirs.until = write->base.until;
+    theirs.outage_ttl = write->base.outage_ttl;
+  }
   if (!refused && stands.leased && broker::SamePromise(theirs, write->wanted)) {
     held->promise = theirs;  // it was taken after all
     return absl::OkStatus();
   }
-  if (stands.leased && !broker::SamePromise(theirs, held->promise)) {
+  if (!broker::SamePromise(theirs, held->promise)) {
     held->promise = theirs;
     if (observer_ != nullptr) observer_->OnClaimChanged(held->uid, theirs);
   }
-  if (!stands.leased) return std::nullopt;  // not written yet, by anybody
   const auto merged = broker::MergeClaims(write->base, write->ours, theirs);
-  if (!merged) return absl::OkStatus();
-  write->wanted = *merged;
+  if (!merged && stands.leased) return absl::OkStatus();
+  write->wanted = merged.value_or(theirs);
   return std::nullopt;
 }
 
