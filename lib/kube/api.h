@@ -30,7 +30,7 @@ enum class Outcome { kDone, kRefused, kNotSent, kUnknown };
 
 struct Result {
   Outcome outcome = Outcome::kNotSent;
-  int http_status = 0;             // of kDone and kRefused
+  int http_status = 0;              // of kDone and kRefused
   boost::json::object object = {};  // of kDone: what the server answered
   // Of kRefused: the reason of its Status object, e.g. "AlreadyExists", "Conflict", "NotFound",
   // "Invalid", "Forbidden", "Expired", "TooManyRequests"; empty if it sent none.
