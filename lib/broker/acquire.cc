@@ -72,6 +72,7 @@ std::string Broker::CauseOfFailure(const absl::Status& status) {
 Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spec,
                                                   ReceiptMark receipt, CancelToken cancel,
                                                   std::string* uid) {
+  spec.claimant = {who.tenant, receipt.key, receipt.token};
   absl::StatusOr<Binding> binding = co_await backend_.Acquire(spec, cancel);
   if (!binding.ok()) co_return binding.status();
   SANDBROKER_FAIL_POINT("acquire.sandbox_taken");
