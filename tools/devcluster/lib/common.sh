@@ -42,9 +42,14 @@ binaries_dir() {
   printf '%s/sandbroker/devcluster/%.16s' "${XDG_CACHE_HOME:-$HOME/.cache}" "$hash"
 }
 
-# A zombie counts as dead: process 1 of a container may be slow to collect it.
-pid_alive() { grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$1/status"; }
-alive() { [[ -s $PIDS/$1 ]] && pid_alive "$(<"$PIDS/$1")"; }
+# alive NAME: a zombie counts as dead, since process 1 of a container may be slow to collect it; so
+# does a process that has got the id of a dead one, since it is not in our cgroup.
+alive() {
+  local pid
+  [[ -s $PIDS/$1 ]] && pid=$(<"$PIDS/$1") &&
+    grep -qs '^State:[[:space:]]*[^ZX]' "/proc/$pid/status" &&
+    grep -qs "/devcluster-$NAME/daemons$" "/proc/$pid/cgroup"
+}
 
 # Folder of the cluster's cgroup in each hierarchy; `daemons` below the first holds all that `start`
 # starts and their children, so that the end finds them.
@@ -66,18 +71,22 @@ in_network() { nsenter --target "$(<"$PIDS/holder")" --net -- "$@"; }
 
 kubectl() { in_network env KUBECONFIG="$KUBECONFIG_DIR/admin" "$BIN/kubectl" "$@"; }
 
-# start NAME COMMAND...: a daemon of the cluster, unless it runs already.
+# start NAME COMMAND...: a daemon of the cluster in its namespaces, unless it runs already.
 start() {
-  local name=$1 first
+  local name=$1
+  shift
+  start_outside "$name" nsenter --target "$(<"$PIDS/holder")" --net --mount -- "$@"
+}
+
+start_outside() {
+  local name=$1
   shift
   alive "$name" && return 0
-  first=$(cgroup_roots | head -n 1)
-  (
-    echo "$BASHPID" >"$first/daemons/cgroup.procs"
-    exec setsid nsenter --target "$(<"$PIDS/holder")" --net --mount -- "$@"
-  ) >>"$LOGS/$name.log" 2>&1 </dev/null &
+  setsid "$@" >>"$LOGS/$name.log" 2>&1 </dev/null &
   echo $! >"$PIDS/$name"
   disown
+  # Refused when it has ended already; wait_for tells why.
+  echo "$(<"$PIDS/$name")" >"$(cgroup_roots | head -n 1)/daemons/cgroup.procs" 2>/dev/null || true
 }
 
 # wait_for NAME SECONDS COMMAND...: until the command succeeds, as long as the daemon lives.

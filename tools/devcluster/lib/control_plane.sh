@@ -3,6 +3,7 @@
 
 start_etcd() {
   local peer=http://127.0.0.1:2380
+  # shellcheck disable=SC2153  # NAME is the cluster's
   # The data need not outlive this machine, so nothing waits for its disk.
   start etcd "$BIN/etcd" --name "$NAME" --data-dir "$STATE/etcd" --unsafe-no-fsync --log-level warn \
     --listen-client-urls "$ETCD_URL" --advertise-client-urls "$ETCD_URL" \

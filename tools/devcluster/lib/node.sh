@@ -11,8 +11,9 @@ start_holder() {
   alive holder && return 0
   local place
   for place in "${FIXED_PLACES[@]}"; do mkdir -p "$place" "$STATE/fixed$place"; done
+  : >"$LOGS/holder.log"
   # shellcheck disable=SC2016  # for the inner shell
-  setsid unshare --mount --net --propagation private bash -euc '
+  start_outside holder unshare --mount --net --propagation private bash -euc '
     state=$1; shift
     for place; do mount --bind "$state/fixed$place" "$place"; done
     mount --make-rshared /  # kubelet and runc pass mounts on
@@ -21,9 +22,7 @@ start_holder() {
     ip address add "$NODE_IP/24" dev "$BRIDGE"
     ip link set "$BRIDGE" up
     echo ready
-    exec sleep infinity' holder "$STATE" "${FIXED_PLACES[@]}" >"$LOGS/holder.log" 2>&1 </dev/null &
-  echo $! >"$PIDS/holder"
-  disown
+    exec sleep infinity' holder "$STATE" "${FIXED_PLACES[@]}"
   wait_for holder 10 grep -qx ready "$LOGS/holder.log"
 }
 
