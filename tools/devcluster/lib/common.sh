@@ -42,6 +42,12 @@ binaries_dir() {
   printf '%s/sandbroker/devcluster/%.16s' "${XDG_CACHE_HOME:-$HOME/.cache}" "$hash"
 }
 
+# One command at a time changes the cluster. Descriptor 9 is not passed on to daemons.
+take_lock() {
+  exec 9>"/run/lock/sandbroker-devcluster-$NAME"
+  flock --wait 600 9 || die "another tools/devcluster command has been busy for ten minutes"
+}
+
 # alive NAME: a zombie counts as dead, since process 1 of a container may be slow to collect it; so
 # does a process that has got the id of a dead one, since it is not in our cgroup.
 alive() {
@@ -82,7 +88,7 @@ start_outside() {
   local name=$1
   shift
   alive "$name" && return 0
-  setsid "$@" >>"$LOGS/$name.log" 2>&1 </dev/null &
+  setsid "$@" >>"$LOGS/$name.log" 2>&1 </dev/null 9>&- &
   echo $! >"$PIDS/$name"
   disown
   # Refused when it has ended already; wait_for tells why.
