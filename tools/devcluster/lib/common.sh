@@ -22,6 +22,10 @@ KUBECONFIG_DIR=$STATE/kubeconfig
 # shellcheck disable=SC2034
 CONTAINERD_SOCKET=$STATE/containerd.sock
 
+# Places that containerd, CNI and kubelet use whatever one tells them; the cluster sees its own there.
+# shellcheck disable=SC2034
+FIXED_PLACES=(/run/containerd /var/lib/cni /var/lib/kubelet /var/log/containers)
+
 # Inside a network namespace of its own nobody else can have these.
 # shellcheck disable=SC2034
 BRIDGE=cluster0 NODE_IP=10.244.0.1 POD_NET=10.244.0.0/24 SERVICE_NET=10.96.0.0/24 API_PORT=6443 \
@@ -38,7 +42,7 @@ usage() { # usage STATUS: the comment at the top of the command is its help
 # The compiled programs depend on the modules' files and on Go, on nothing else in the checkout.
 binaries_dir() {
   local hash
-  hash=$({ go version && find "$MODULES" -type f | LC_ALL=C sort | xargs cat; } | sha256sum)
+  hash=$({ go version && find "$MODULES" -type f -print0 | LC_ALL=C sort -z | xargs -0 cat; } | sha256sum)
   printf '%s/sandbroker/devcluster/%.16s' "${XDG_CACHE_HOME:-$HOME/.cache}" "$hash"
 }
 

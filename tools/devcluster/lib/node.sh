@@ -2,9 +2,6 @@
 # and on demand kube-proxy and the enforcement of NetworkPolicy.
 # shellcheck shell=bash
 
-# Places that containerd, CNI and kubelet use whatever one tells them.
-FIXED_PLACES=(/run/containerd /var/lib/cni /var/lib/kubelet /var/log/containers)
-
 # The holder keeps a network and a mount namespace alive. With the last process in them, links,
 # rules, sysctls and mounts are gone.
 start_holder() {
