@@ -65,7 +65,7 @@ def test_hardened_pod_runs_without_any_right(kube):
 
 
 def test_pod_over_its_memory_limit_is_said_to_be_oom_killed(kube):
-    greedy = pod("greedy", "python3 -c 'x = bytearray(1 << 28)'")
+    greedy = pod("greedy", "exec python3 -c 'x = bytearray(1 << 28)'")
     greedy["spec"]["containers"][0]["resources"] = {"limits": {"memory": "32Mi"}}
     kube.create(greedy)
     ended = kube.wait("Pod", "greedy", phase("Succeeded", "Failed"))

@@ -55,8 +55,8 @@ def path_of(kind, namespace=None, name=None, sub=None):
 
 
 def condition(thing, kind):
-    """{"status", "reason", ...} of the object's condition; empty when it has none."""
-    found = (thing.get("status") or {}).get("conditions") or []
+    """{"status", "reason", ...} of the object's condition; empty when there is none."""
+    found = ((thing or {}).get("status") or {}).get("conditions") or []
     return next((one for one in found if one["type"] == kind), {})
 
 
