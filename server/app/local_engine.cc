@@ -23,8 +23,4 @@ absl::Status LocalEngine::Prepare() {
 
 std::string LocalEngine::isolation() const { return DescribeIsolation(config_); }
 
-std::unique_ptr<Engine> MakeEngine(const EngineParts& parts) {
-  return std::make_unique<LocalEngine>(parts);
-}
-
 }  // namespace sandbroker::app

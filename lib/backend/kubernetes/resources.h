@@ -19,6 +19,7 @@ inline kube::Resource Sandboxes() {
   return {std::string(kAgentsGroup), std::string(kApiVersion), "sandboxes"};
 }
 inline kube::Resource Pods() { return {"", "v1", "pods"}; }
+inline kube::Resource Secrets() { return {"", "v1", "secrets"}; }
 inline kube::Resource Leases() { return {"coordination.k8s.io", "v1", "leases"}; }
 
 }  // namespace sandbroker::kubernetes
