@@ -69,7 +69,8 @@ void Watch::Poke() {
   scheduler_.Post([this, alive = alive_] {
     if (!*alive) return;
     poked_ = false;
-    ended_.ok() ? observer_->OnNews() : observer_->OnWatchEnded(ended_);
+    const absl::Status why = ended_;  // this may die in the call
+    why.ok() ? observer_->OnNews() : observer_->OnWatchEnded(why);
   });
 }
 

@@ -31,7 +31,8 @@ class WatchObserver {
   virtual ~WatchObserver() = default;
   // Next has something again.
   virtual void OnNews() = 0;
-  // Nothing more comes: CAPACITY (it reads too slowly) or SERVER_DRAINING.
+  // Nothing more comes: CAPACITY (it reads too slowly) or SERVER_DRAINING. The Watch may be
+  // destroyed here.
   virtual void OnWatchEnded(const absl::Status& why) = 0;
 };
 

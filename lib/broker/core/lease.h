@@ -99,14 +99,14 @@ class Lease {
   // When to look next.
   WallTime NextLook() const { return std::min(until_ + settings_.margin, hard_end()); }
 
-  // When somebody with open streams does something about it: before others look, a third of the ttl
-  // ahead of its end; then at the look.
+  // When to wake for it next: where others look as well, two thirds of the ttl ahead of its end, so
+  // that the write of one with open streams is long done when they do; then at the look.
   WallTime NextWake(WallTime now) const {
-    const WallTime ahead = until_ - spec_.ttl / 3;
+    const WallTime ahead = until_ - spec_.ttl * 2 / 3;
     return settings_.others_look && now < ahead ? ahead : NextLook();
   }
 
-  // Between the two.
+  // It is the first of the two, or between them.
   bool KeepsAhead(WallTime now) const { return settings_.others_look && now < NextLook(); }
 
   // When open streams are told that the end is near, after `now`: at a third and at a tenth of the
