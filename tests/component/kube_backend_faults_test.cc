@@ -228,6 +228,7 @@ TEST_F(KubeFaults, AddressMovedWhileItWasDialled_IsNotServed) {
   Run();
   cluster_.ChangePod("warm-1",
                      [](json::object& pod) { pod["status"].as_object()["podIP"] = "10.0.0.8"; });
+  Run();
   dialer_.AnswerDials();
   Run();
   EXPECT_FALSE(acquired->has_value());

@@ -107,7 +107,8 @@ TEST_F(KubeLife, ReboundToAnotherSandbox_IsAnotherIncarnation) {
   cluster_.RemovePod("warm-1");
   cluster_.GiveMember(claim_, "warm-2");
   Run();
-  EXPECT_EQ(observer_.said.front(), StrCat("gone ", uid, " pod deleted"));
+  EXPECT_THAT(observer_.said,
+              ElementsAre(StrCat("gone ", uid, " replaced"), StrCat("adopted ", uid)));
   EXPECT_EQ(observer_.adopted.back().link->info().boot_id, "boot-10.0.0.2");
 }
 
