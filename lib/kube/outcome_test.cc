@@ -142,6 +142,7 @@ TEST(ClockOffsetTest, RangesOfWholeSeconds_NarrowDown) {
   // Their clock is 10.3 s ahead; the header shows it cut to the second.
   offset.Add(WallTime(seconds(1010)), start, start);  // theirs: 1010.3
   EXPECT_EQ(*offset.offset(), milliseconds(10500));
+  offset.Add(WallTime(seconds(1010)), start + milliseconds(690), start + milliseconds(690));
   offset.Add(WallTime(seconds(1011)), start + milliseconds(710), start + milliseconds(710));
   EXPECT_NEAR(static_cast<double>(offset.offset()->count()), 10.3e9, 0.06e9);
 }
