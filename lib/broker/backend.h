@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -77,10 +78,11 @@ class Backend {
   virtual Task<absl::StatusOr<Binding>> Acquire(const AcquireSpec& spec, CancelToken cancel) = 0;
   // Keeps `claim` with a bound sandbox instead of what was kept before; OK once it outlives this
   // process. Several calls for one sandbox take effect in their order. SANDBOX_GONE if it is gone.
-  // What another broker has written meanwhile is not written over: what is still to be said is
-  // written on top of it (MergeClaims), and the observer has heard what stands there before this
-  // answers OK.
-  virtual Task<absl::Status> Remember(std::string uid, Claim claim) = 0;
+  // `base`: what the broker knew to stand there when it made `claim`; none for the first one. If it
+  // is not what stands there, another broker has written: nothing of that is written over, what is
+  // still to be said is written on top of it (MergeClaims), and the observer has heard what stands
+  // there then before this answers OK.
+  virtual Task<absl::Status> Remember(std::string uid, Claim claim, std::optional<Claim> base) = 0;
   // Destroys it and everything in it. Idempotent; OK also when it is gone already.
   virtual Task<absl::Status> Release(const std::string& uid) = 0;
   // The same if its claim still makes the promises of `as_read`, in one step. False: another one

@@ -34,7 +34,10 @@ Broker::Broker(Scheduler& scheduler, TaskScope& scope, Backend& backend, Receipt
   backend_.SetObserver(this);
 }
 
-Broker::~Broker() { backend_.SetObserver(nullptr); }
+Broker::~Broker() {
+  EndWatches();
+  backend_.SetObserver(nullptr);
+}
 
 absl::StatusOr<Handle> Broker::OpenHandle(const Principal& who, const std::string& text) const {
   auto handle = DecodeHandle(text, settings_.handle_key);
@@ -49,7 +52,7 @@ absl::StatusOr<Handle> Broker::OpenHandle(const Principal& who, const std::strin
 
 absl::Status Broker::GoneError(const Handle& handle) const {
   const auto it = remembered_.find(handle.uid);
-  if (it == remembered_.end()) {
+  if (it == remembered_.end() || it->second.cause.empty()) {
     return MakeError(Reason::kSandboxGone, "the sandbox of this handle is gone");
   }
   ErrorDetail detail;
@@ -151,11 +154,13 @@ absl::StatusOr<std::vector<PoolCapacity>> Broker::Capacity(const Principal&,
 }
 
 Task<std::vector<RenewItem>> Broker::Renew(Principal who, std::vector<std::string> handles) {
+  const std::vector<absl::Status> settled = co_await SettleAll(who, handles);
   std::vector<absl::StatusOr<Handle>> opened;
   opened.reserve(handles.size());
   // Begun before any is waited for, so that they are written beside each other.
-  for (const std::string& handle : handles) {
-    opened.push_back(OpenHandle(who, handle));
+  for (size_t i = 0; i < handles.size(); ++i) {
+    opened.push_back(OpenHandle(who, handles[i]));
+    if (!settled[i].ok()) opened.back() = settled[i];
     if (const auto sandbox = Find(opened.back()); sandbox.ok()) (*sandbox)->Touch();
   }
   std::vector<RenewItem> items;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,12 @@ class Sandbox final : public RelayOwner {
   struct Hooks {
     // The lease has ended for certain; take the sandbox back.
     std::function<void()> over;
-    // Keeps a claim beyond this process; `done` says whether it is. Calls take effect in order.
-    std::function<void(Claim, std::function<void(absl::Status)> done)> keep;
+    // Keeps a claim beyond this process; `done` says whether it is. `base`: what was known to stand
+    // there. Calls take effect in order.
+    std::function<void(Claim, std::optional<Claim> base, std::function<void(absl::Status)> done)>
+        keep;
+    // What its holder sees of it has changed, or may be seen from now on.
+    std::function<void()> changed = [] {};
   };
   // Begins in state kStarting: nobody may be told of it before Establish or Restore. `scheduler`
   // and `metrics` outlive it.
@@ -60,6 +65,14 @@ class Sandbox final : public RelayOwner {
   Task<absl::Status> Restamp(std::string token);
   // Another replica has written it. The lease never moves back.
   void OnClaimChanged(const Claim& claim);
+  // What the record says now that its lease is to end for good: whether it still is over, idle as
+  // it was seen to be. If not, it is looked at again.
+  bool StillOver(const Claim& record);
+  // Its record could not be read, or its end not be brought about: again after a while.
+  void LookLater();
+  void EndLater();
+  // What is known to stand there.
+  Claim claim() const;
   // A call of the caller: keeps the lease ahead of now.
   void Touch();
   // The same; answers once what it finds on the lease is written.
@@ -70,6 +83,8 @@ class Sandbox final : public RelayOwner {
   void OnLinkRestored(std::shared_ptr<AgentLink> link);
   // It is being taken back, for this reason; the first one counts.
   void MarkReleasing(Reason reason, const std::string& cause);
+  // It is not taken back after all: another replica's claim stands.
+  void Spare();
   Reason release_reason() const { return release_reason_; }
   const std::string& release_cause() const { return release_cause_; }
   // Gone for certain: every attached call hears `ended`.
@@ -87,11 +102,15 @@ class Sandbox final : public RelayOwner {
  private:
   Claim ClaimWith(WallTime until, bool outage_ttl) const;
   Task<absl::Status> KeepNow();
+  void Keep(const Claim& claim, std::function<void(absl::Status)> done);
   void Begin();
+  void TakeOver(const Claim& claim);
+  void ShowState();
   enum class Why { kActivity, kOutage };
   void WriteLease(WallTime until, Why why);
   void OnLeaseWritten(WallTime until, Why why, const absl::Status& status);
   void ArmLook();
+  void LookAfterWrite();
   void OnLook();
   void Judge(Look look);
   void ArmWarning();
@@ -106,6 +125,8 @@ class Sandbox final : public RelayOwner {
   const std::string incarnation_;
   Hooks hooks_;
   SandboxState state_ = SandboxState::kStarting;
+  bool begun_ = false;      // its claim stands; somebody may have been told of it
+  std::string kept_token_;  // as it stands in the claim
   Reason release_reason_ = Reason::kSandboxGone;
   std::string release_cause_;
   std::map<ExecutionRelay*, std::shared_ptr<ExecutionRelay>> relays_;

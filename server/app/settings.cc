@@ -83,6 +83,7 @@ services::ServiceSettings ToServiceSettings(const config::Config& config, std::s
   settings.replica_id = std::move(replica_id);
   settings.heartbeat_interval = config.server.heartbeat_interval;
   settings.output_window = config.server.output_window.bytes;
+  settings.max_watchers = static_cast<uint32_t>(broker::BrokerSettings().max_watches);
   return settings;
 }
 

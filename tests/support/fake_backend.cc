@@ -73,7 +73,19 @@ Task<absl::StatusOr<bool>> FakeBackend::ReleaseUnchanged(std::string uid, broker
   co_return true;
 }
 
-Task<absl::Status> FakeBackend::Seek(std::string, std::string) { co_return absl::OkStatus(); }
+Task<absl::Status> FakeBackend::Seek(std::string, std::string uid) {
+  if (hold_seeks) {
+    OneShot<bool> turn;
+    seeking_.push_back(turn);
+    co_await turn.Wait();
+  }
+  if (on_seek) on_seek(uid);
+  co_return absl::OkStatus();
+}
+
+void FakeBackend::FinishSeeks() {
+  for (const auto& turn : std::exchange(seeking_, {})) turn.Set(true);
+}
 
 Task<absl::Status> FakeBackend::SeekReceipt(std::string) { co_return absl::OkStatus(); }
 
@@ -83,7 +95,8 @@ Task<absl::StatusOr<broker::Claim>> FakeBackend::Reread(std::string uid) {
   co_return *kept;
 }
 
-Task<absl::Status> FakeBackend::Remember(std::string uid, broker::Claim claim) {
+Task<absl::Status> FakeBackend::Remember(std::string uid, broker::Claim claim,
+                                         std::optional<broker::Claim>) {
   if (hold_remembering) {
     OneShot<bool> turn;
     remembering_.push_back(turn);

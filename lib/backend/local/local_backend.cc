@@ -172,7 +172,9 @@ Task<absl::StatusOr<broker::Binding>> LocalBackend::Acquire(const broker::Acquir
   return it->second->Acquire(spec, std::move(cancel));
 }
 
-Task<absl::Status> LocalBackend::Remember(std::string uid, broker::Claim claim) {
+// Nobody else writes, so nothing need be compared.
+Task<absl::Status> LocalBackend::Remember(std::string uid, broker::Claim claim,
+                                          std::optional<broker::Claim>) {
   for (auto& [name, pool] : pools_) {
     if (pool->Has(uid)) return pool->Remember(std::move(uid), std::move(claim));
   }

@@ -45,7 +45,8 @@ class LocalBackend final : public broker::Backend {
   void SetObserver(broker::BackendObserver* observer) override;
   Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
                                                 CancelToken cancel) override;
-  Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim,
+                              std::optional<broker::Claim> base) override;
   Task<absl::Status> Release(const std::string& uid) override;
   Task<absl::StatusOr<bool>> ReleaseUnchanged(std::string uid, broker::Claim as_read) override;
   // Its sandboxes are this broker's alone: what the broker does not know is gone.

@@ -138,6 +138,21 @@ TEST(Lease, EndOfAnotherReplica_IsTakenOverAndNeverMovesItBack) {
   EXPECT_FALSE(lease.outage_ttl());
 }
 
+TEST(Lease, WhereOthersLook_ItIsWokenForAheadOfItsEnd) {
+  LeaseSettings settings;
+  settings.others_look = true;
+  const Lease shared({seconds(30), hours(24), true}, settings, kStart);
+  const WallTime ahead = shared.until() - seconds(20);
+  EXPECT_EQ(shared.NextWake(kStart), ahead);
+  EXPECT_TRUE(shared.Activity(ahead));  // what comes then moves it
+  EXPECT_EQ(shared.NextWake(ahead), shared.NextLook());
+  EXPECT_TRUE(shared.KeepsAhead(ahead));
+  EXPECT_FALSE(shared.KeepsAhead(shared.NextLook()));
+  const Lease alone({seconds(30), hours(24), true}, {}, kStart);
+  EXPECT_EQ(alone.NextWake(kStart), alone.NextLook());
+  EXPECT_FALSE(alone.KeepsAhead(kStart));
+}
+
 TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
   std::mt19937 random(7);
   for (int run = 0; run < 200; ++run) {
