@@ -84,12 +84,6 @@ class KubeBackendFixture : public ::testing::Test {
     pool.warm_pool = "python";
     pool.limit = limit_;
     settings.pools["default"] = pool;
-    settings.target = [](const std::string& host, uint16_t port) {
-      EXPECT_EQ(port, 7444);
-      broker::DialTarget target;
-      target.unix_path = host;
-      return target;
-    };
     return settings;
   }
 

@@ -16,9 +16,9 @@ std::string FakeDialer::Unprivileged() {
 void FakeDialer::Dial(const broker::DialTarget& target, Duration bound,
                       std::function<void(const absl::Status& why)> on_lost,
                       std::function<void(absl::StatusOr<Dialed>)> done) {
-  dialed_.push_back(target.unix_path);
+  dialed_.push_back(target.host);
   const auto call = std::make_shared<Call>();
-  call->address = target.unix_path;
+  call->address = target.host;
   call->boot_id = target.expected_boot_id;
   call->on_lost = std::move(on_lost);
   call->done = std::move(done);

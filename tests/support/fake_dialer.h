@@ -39,7 +39,6 @@ class FakeDialer final : public broker::AgentDialer {
   void Lose(const std::string& address);
   size_t probes() const { return probes_; }
 
-  // A target's `unix_path` is its address here.
   void Dial(const broker::DialTarget& target, Duration bound,
             std::function<void(const absl::Status& why)> on_lost,
             std::function<void(absl::StatusOr<Dialed>)> done) override;
