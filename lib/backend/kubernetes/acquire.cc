@@ -122,6 +122,7 @@ Task<void> KubernetesBackend::Post(HeldPtr held, boost::json::object object, Tim
     }
     unknown = unknown || result.outcome == kube::Outcome::kUnknown;
     status = ApiError(result, "create", Claims());
+    held->post_error = status;
     if (result.Is(409)) {
       bool foreign = false;
       const bool met = co_await MeetOwnClaim(held, &foreign);
@@ -166,7 +167,10 @@ Task<Verdict> KubernetesBackend::WaitReady(HeldPtr held, Time deadline) {
       co_return Failed(*held->posted);
     }
     if (verdict.kind != Verdict::Kind::kWait) co_return verdict;
-    if (parts_.scheduler.Now() >= deadline) co_return Failed(NotReadyInTime(verdict));
+    if (parts_.scheduler.Now() >= deadline) {
+      const bool unwritten = held->uid.empty() && !held->post_error.ok();
+      co_return Failed(unwritten ? held->post_error : NotReadyInTime(verdict));
+    }
     co_await held->bell.Wait(deadline);
   }
 }

@@ -54,6 +54,7 @@ struct Held {
   bool counted = false;                // its gate waits for the cache to show it
   bool left = false;                   // its caller went away, or this process is going
   std::optional<absl::Status> posted;  // what came of the POST
+  absl::Status post_error;             // of its last try
   bool unsure = false;                 // it may have been written all the same
   CancelSource step;                   // the request or dial under way
 
@@ -63,6 +64,7 @@ struct Held {
   std::optional<PodView> last_pod;
   std::shared_ptr<broker::AgentLink> link;
   std::string boot_id;
+  std::string fingerprint;  // of its certificate
   uint64_t links = 0;  // made so far: tells a late loss from the present link's
   bool relinking = false;
   std::optional<absl::Status> probe;  // of this place

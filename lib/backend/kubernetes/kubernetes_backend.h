@@ -107,7 +107,7 @@ class KubernetesBackend final : public broker::Backend {
 
   // meet.cc: dial, probe, relink.
   Task<absl::Status> Meet(HeldPtr held, Place place, Time deadline);
-  Task<absl::StatusOr<Dialed>> Dial(HeldPtr held, std::string boot_id, Duration bound);
+  Task<absl::StatusOr<Dialed>> Dial(HeldPtr held, bool again, Duration bound);
   void StartProbe(const HeldPtr& held);
   Task<absl::Status> AwaitProbe(HeldPtr held);
   void OnLinkLost(const HeldPtr& held, uint64_t link, const absl::Status& why);

@@ -36,12 +36,17 @@ absl::Status Explained(const absl::Status& status, const Place& place) {
 
 }  // namespace
 
-Task<absl::StatusOr<KubernetesBackend::Dialed>> KubernetesBackend::Dial(HeldPtr held,
-                                                                        std::string boot_id,
+// Of one that was met before, only the very same agent is taken.
+Task<absl::StatusOr<KubernetesBackend::Dialed>> KubernetesBackend::Dial(HeldPtr held, bool again,
                                                                         Duration bound) {
-  broker::DialTarget target =
-      settings_.target(held->place->address, held->gate->settings().agent_port);
-  target.expected_boot_id = std::move(boot_id);
+  broker::DialTarget target;
+  target.host = held->place->address;
+  target.port = held->gate->settings().agent_port;
+  target.signing_key = settings_.signing_key;
+  if (again) {
+    target.expected_boot_id = held->boot_id;
+    target.expected_fingerprint = held->fingerprint;
+  }
   held->step = CancelSource();
   target.cancel = held->step.token();
   const uint64_t link = ++held->links;
@@ -61,8 +66,7 @@ Task<absl::Status> KubernetesBackend::Meet(HeldPtr held, Place place, Time deadl
   held->place = place;
   const Duration bound =
       std::min<Duration>(settings_.dial_bound, deadline - parts_.scheduler.Now());
-  std::string any;
-  auto dialed = co_await Dial(held, std::move(any), bound);
+  auto dialed = co_await Dial(held, false, bound);
   SANDBROKER_FAIL_POINT("acquire.dialled");
   const Verdict now = Judge(*held);
   const bool same = now.kind == Verdict::Kind::kReady && now.place == place;
@@ -70,6 +74,7 @@ Task<absl::Status> KubernetesBackend::Meet(HeldPtr held, Place place, Time deadl
   if (dialed.ok() && same && wanted) {
     held->link = std::move(dialed->link);
     held->boot_id = held->link->info().boot_id;
+    held->fingerprint = held->link->info().fingerprint;
     const SandboxObject* sandbox = cache_.Look(held->uid).sandbox;
     held->sandbox = sandbox->meta.name;
     held->last_pod = *cache_.PodOf(held->sandbox);
@@ -183,8 +188,7 @@ Task<void> KubernetesBackend::Relink(HeldPtr held) {
 
 // Programs and their output stay with the agent; only the very same one is taken.
 Task<bool> KubernetesBackend::RelinkOnce(HeldPtr held) {
-  std::string boot_id = held->boot_id;
-  auto dialed = co_await Dial(held, std::move(boot_id), settings_.dial_bound);
+  auto dialed = co_await Dial(held, true, settings_.dial_bound);
   if (!dialed.ok()) co_return false;
   if (held->state != Held::State::kBound || held->left) {
     dialed->link->Close(MakeError(Reason::kSandboxGone, "the sandbox is being released"));

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "lib/base/clock.h"
-#include "lib/broker/agent_link.h"
+#include "lib/base/signing.h"
 #include "lib/broker/core/lease.h"
 
 namespace sandbroker::kubernetes {
@@ -29,8 +29,8 @@ struct PoolSettings {
 struct KubernetesSettings {
   std::string space;                          // the namespace of everything
   std::map<std::string, PoolSettings> pools;  // by our name
-  // How to dial the agent at this address, with the proof of the broker's key.
-  std::function<broker::DialTarget(const std::string& host, uint16_t port)> target;
+  // The broker proves itself to agents with it; its public part is in the templates.
+  std::shared_ptr<const SigningKey> signing_key;
   broker::LeaseSettings lease;
   // A claim that nobody was told of ends this long after its caller's bound.
   Duration first_backstop = std::chrono::minutes(2);

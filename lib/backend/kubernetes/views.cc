@@ -131,6 +131,9 @@ PodView ViewPod(const json::object& object) {
   const json::array& containers = ArrayAt(spec, "containers");
   if (!containers.empty()) view.first_container = NameAt(AsObject(containers.front()), "name");
   ViewContainers(status, "containerStatuses", &view.containers);
+  if (view.first_container.empty() && !view.containers.empty()) {
+    view.first_container = view.containers.front().name;
+  }
   ViewContainers(status, "initContainerStatuses", &view.containers);
   return view;
 }
