@@ -249,6 +249,25 @@ TEST_F(KubeClientTest, ConnectionsInUse_AreBounded_AndWaitersHaveTheirTurn) {
   EXPECT_EQ(server_.connections(), 2);
 }
 
+TEST_F(KubeClientTest, IdleConnections_AreFewAndNotKeptForLong) {
+  kube::PoolLimits limits;
+  limits.max_idle = 1;
+  limits.max_idle_time = seconds(3600);
+  Connect(server_.access(), limits);
+  server_.Script({.verb = "create", .what = What::kHold, .times = 3});
+  std::vector<std::future<Result>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(Begin(Create("p" + std::to_string(i))));
+  ASSERT_TRUE(server_.AwaitHeld(3));
+  EXPECT_EQ(server_.open_connections(), 3u);
+  for (int i = 0; i < 3; ++i) server_.Release();
+  for (auto& call : calls) EXPECT_TRUE(End(std::move(call)).ok());
+  EXPECT_TRUE(server_.Await([&] { return server_.open_connections() == 1; }));
+  limits.max_idle_time = milliseconds(5);
+  Connect(server_.access(), limits);
+  EXPECT_TRUE(Call(Get("p0")).ok());
+  EXPECT_TRUE(server_.Await([&] { return server_.open_connections() == 0; }));
+}
+
 // --- cancelling ---
 
 TEST_F(KubeClientTest, CancelledBeforeItBegins_NothingIsSent) {

@@ -117,6 +117,10 @@ int ScriptedApiServer::connections() const {
   return impl_->Run([&] { return impl_->accepted; });
 }
 
+size_t ScriptedApiServer::open_connections() const {
+  return impl_->Run([&] { return impl_->sessions.size(); });
+}
+
 void ScriptedApiServer::Script(Fault fault) {
   impl_->Run([&] { impl_->faults.push_back(std::move(fault)); });
 }
