@@ -346,7 +346,7 @@ TEST_F(KubeFaults, ProbeRunsBesideTheLeaseWrite) {
   Start();
   dialer_.hold_probes = true;
   const std::string uid = AcquireWarm();
-  const auto remembered = Begin(backend_->Remember(uid, Promise()));
+  const auto remembered = Begin(backend_->Remember(uid, Promise(), std::nullopt));
   EXPECT_EQ(cluster_.Count("patch sandboxclaims"), 1u);
   EXPECT_FALSE(remembered->has_value());
   scheduler_.Advance(seconds(5));

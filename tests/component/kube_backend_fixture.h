@@ -163,8 +163,9 @@ class KubeBackendFixture : public ::testing::Test {
     claim.until = scheduler_.WallNow() + ttl;
     return claim;
   }
-  absl::Status Remember(const std::string& uid, const broker::Claim& claim) {
-    return Get(backend_->Remember(uid, claim));
+  absl::Status Remember(const std::string& uid, const broker::Claim& claim,
+                        std::optional<broker::Claim> base = {}) {
+    return Get(backend_->Remember(uid, claim, base));
   }
   // Acquired and promised to a caller.
   std::string Bound() {

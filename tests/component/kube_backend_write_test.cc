@@ -56,8 +56,8 @@ TEST_F(KubeWrite, Lease_IsOnePatchWithItsBackstop) {
 TEST_F(KubeWrite, Several_TakeEffectInTheirOrder) {
   Start1();
   cluster_.Script({.verb = "patch", .what = What::kHold});
-  const auto first = Begin(backend_->Remember(uid_, Promise(minutes(11))));
-  const auto second = Begin(backend_->Remember(uid_, Promise(minutes(12))));
+  const auto first = Begin(backend_->Remember(uid_, Promise(minutes(11)), std::nullopt));
+  const auto second = Begin(backend_->Remember(uid_, Promise(minutes(12)), std::nullopt));
   EXPECT_EQ(cluster_.Count("patch sandboxclaims"), 1u);
   cluster_.Release();
   Run();
@@ -83,6 +83,20 @@ TEST_F(KubeWrite, RefusedAndNotForward_StandsAsTheOtherWroteIt) {
   ASSERT_EQ(observer_.changed.size(), 1u);
   EXPECT_EQ(observer_.changed[0].until, scheduler_.WallNow() + minutes(20));
   EXPECT_EQ(cluster_.Count("patch sandboxclaims"), 1u);
+}
+
+// The broker made it before it heard of the other's.
+TEST_F(KubeWrite, MadeFromAnOlderClaim_IsMergedWithTheOneThatStands) {
+  Start1();
+  const broker::Claim base = Promise();
+  OtherWrites(minutes(20));
+  cluster_.Deliver("sandboxclaims");
+  Run();
+  cluster_.ClearLog();
+  EXPECT_TRUE(Remember(uid_, Promise(minutes(15)), base).ok());
+  EXPECT_THAT(cluster_.log(), IsEmpty()) << "there is nothing left to say";
+  EXPECT_TRUE(Remember(uid_, Promise(minutes(25)), base).ok());
+  EXPECT_EQ(UntilText(), FormatNanos(scheduler_.WallNow() + minutes(25)));
 }
 
 TEST_F(KubeWrite, OthersWrite_IsHeardOfOnce) {

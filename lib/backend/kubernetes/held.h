@@ -65,7 +65,7 @@ struct Held {
   std::shared_ptr<broker::AgentLink> link;
   std::string boot_id;
   std::string fingerprint;  // of its certificate
-  uint64_t links = 0;  // made so far: tells a late loss from the present link's
+  uint64_t links = 0;       // made so far: tells a late loss from the present link's
   bool relinking = false;
   std::optional<absl::Status> probe;  // of this place
   std::vector<OneShot<bool>> probe_waiters;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -63,7 +64,8 @@ class KubernetesBackend final : public broker::Backend {
   void SetObserver(broker::BackendObserver* observer) override { observer_ = observer; }
   Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
                                                 CancelToken cancel) override;
-  Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim,
+                              std::optional<broker::Claim> base) override;
   Task<absl::Status> Release(const std::string& uid) override;
   Task<absl::StatusOr<bool>> ReleaseUnchanged(std::string uid, broker::Claim as_read) override;
   Task<absl::Status> Seek(std::string name, std::string uid) override;
@@ -133,7 +135,8 @@ class KubernetesBackend final : public broker::Backend {
     broker::Claim ours;
     broker::Claim wanted;
   };
-  Task<absl::Status> WriteClaim(HeldPtr held, broker::Claim claim);
+  Task<absl::Status> WriteClaim(HeldPtr held, broker::Claim claim,
+                                std::optional<broker::Claim> base);
   // Empty: look again and try again.
   Task<std::optional<absl::Status>> TryWrite(HeldPtr held, Write* write);
   std::optional<absl::Status> Reconcile(const HeldPtr& held, Write* write, const Promise& stands,

@@ -59,14 +59,15 @@ void KubernetesBackend::LearnPromise(const HeldPtr& held, const ClaimView& view)
   }
 }
 
-Task<absl::Status> KubernetesBackend::Remember(std::string uid, broker::Claim claim) {
+Task<absl::Status> KubernetesBackend::Remember(std::string uid, broker::Claim claim,
+                                               std::optional<broker::Claim> base) {
   const HeldPtr held = FindHeld(uid);
   if (!held || held->state != Held::State::kBound) co_return Gone();
   co_await held->writes.Take();
   const Turn turn(held->writes);
   if (held->state != Held::State::kBound) co_return Gone();
   held->writing = true;
-  const absl::Status written = co_await WriteClaim(held, std::move(claim));
+  const absl::Status written = co_await WriteClaim(held, std::move(claim), std::move(base));
   held->writing = false;
   SANDBROKER_FAIL_POINT("acquire.lease_written");
   if (!written.ok()) co_return written;
@@ -79,8 +80,15 @@ Task<absl::Status> KubernetesBackend::Remember(std::string uid, broker::Claim cl
   co_return held->state == Held::State::kBound ? absl::OkStatus() : Gone();
 }
 
-Task<absl::Status> KubernetesBackend::WriteClaim(HeldPtr held, broker::Claim claim) {
-  Write write{held->promise, claim, claim};
+Task<absl::Status> KubernetesBackend::WriteClaim(HeldPtr held, broker::Claim claim,
+                                                 std::optional<broker::Claim> base) {
+  Write write{base.value_or(held->promise), claim, claim};
+  if (!broker::SamePromise(write.base, held->promise)) {
+    // Another broker has written, as the observer has heard, since this was made.
+    const auto merged = broker::MergeClaims(write.base, write.ours, held->promise);
+    if (!merged) co_return absl::OkStatus();
+    write.wanted = *merged;
+  }
   for (int tries = 0; tries < kWriteTries; ++tries) {
     const std::optional<absl::Status> done = co_await TryWrite(held, &write);
     if (done) co_return *done;
