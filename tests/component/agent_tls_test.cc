@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -11,7 +13,10 @@
 #include <boost/asio/write.hpp>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <set>
 
+#include "lib/base/certificate.h"
 #include "lib/base/crypto.h"
 #include "lib/wire/handshake.h"
 #include "tests/support/agent_process.h"
