@@ -23,8 +23,7 @@ KubernetesEngine::KubernetesEngine(const EngineParts& parts)
       space_(SpaceOf(config_, access_)),
       client_(parts.loop, parts.loop.context(), access_.ok() ? *access_ : kube::Access{}),
       clock_(parts.loop, [this] { return client_.clock_offset().value_or(Duration(0)); }),
-      backend_({clock_, parts.scope, client_, parts.dialer, parts.metrics},
-               SettingsOf(config_)),
+      backend_({clock_, parts.scope, client_, parts.dialer, parts.metrics}, SettingsOf(config_)),
       receipts_(clock_, client_, space_, config_.kubernetes.request_bound) {}
 
 kubernetes::KubernetesSettings KubernetesEngine::SettingsOf(const config::Config& config) {
@@ -36,13 +35,6 @@ kubernetes::KubernetesSettings KubernetesEngine::SettingsOf(const config::Config
   settings.call_bound = from.request_bound;
   settings.dial_bound = from.dial_bound;
   settings.relink_bound = from.relink_bound;
-  settings.target = [this](const std::string& host, uint16_t port) {
-    broker::DialTarget target;
-    target.host = host;
-    target.port = port;
-    target.signing_key = link_key_;
-    return target;
-  };
   for (const auto& [name, pool] : config.pools) {
     if (!pool.enabled) continue;
     kubernetes::PoolSettings& to = settings.pools[name];
@@ -68,14 +60,15 @@ Task<absl::Status> KubernetesEngine::Recover() {
                                             config_.kubernetes.request_bound);
   if (!keys.ok()) co_return keys.status();
   handle_key_ = keys->handle_key;
-  link_key_ = std::make_shared<const SigningKey>(keys->link_key);
+  backend_.UseSigningKey(std::make_shared<const SigningKey>(keys->link_key));
   Follow(kubernetes::Claims(), kubernetes::ClaimSelector(), backend_.claims());
   Follow(kubernetes::Sandboxes(), "", backend_.sandboxes());
   Follow(kubernetes::Pods(), "", backend_.pods());
   Follow(kubernetes::WarmPools(), "", backend_.pools_feed());
   co_await backend_.Start();
   const std::string why = backend_.stale();
-  if (!why.empty()) co_return absl::UnavailableError(StrCat("the cluster can't be followed: ", why));
+  if (!why.empty())
+    co_return absl::UnavailableError(StrCat("the cluster can't be followed: ", why));
   co_return absl::OkStatus();
 }
 

@@ -46,7 +46,6 @@ class KubernetesEngine final : public Engine {
   kube::Client client_;
   ShiftedScheduler clock_;  // the API server's
   std::string handle_key_;
-  std::shared_ptr<const SigningKey> link_key_;
   kubernetes::KubernetesBackend backend_;
   kubernetes::LeaseReceipts receipts_;
   std::vector<std::unique_ptr<kube::Informer>> informers_;

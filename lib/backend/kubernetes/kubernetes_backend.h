@@ -20,6 +20,7 @@
 #include "lib/backend/kubernetes/incarnation.h"
 #include "lib/backend/kubernetes/pool_gate.h"
 #include "lib/backend/kubernetes/settings.h"
+#include "lib/base/signing.h"
 #include "lib/broker/backend.h"
 #include "lib/kube/api.h"
 #include "lib/obs/metrics.h"
@@ -49,6 +50,9 @@ class KubernetesBackend final : public broker::Backend {
   kube::InformerObserver& pods() { return *pods_feed_; }
   kube::InformerObserver& pools_feed() { return *pools_feed_; }
 
+  // The broker proves itself to agents with it; its public part is in their templates. Before
+  // Start.
+  void UseSigningKey(std::shared_ptr<const SigningKey> key) { signing_key_ = std::move(key); }
   // Completes when the informers' first lists are in and what earlier brokers left is bound, or
   // known not to be at hand; the latter within adopt_bound.
   Task<void> Start();
@@ -159,6 +163,7 @@ class KubernetesBackend final : public broker::Backend {
 
   BackendParts parts_;
   const KubernetesSettings settings_;
+  std::shared_ptr<const SigningKey> signing_key_;
   ClusterCache cache_;
   std::map<std::string, PoolGate> gates_;  // by our pool's name
   broker::BackendObserver* observer_ = nullptr;

@@ -42,7 +42,7 @@ Task<absl::StatusOr<KubernetesBackend::Dialed>> KubernetesBackend::Dial(HeldPtr 
   broker::DialTarget target;
   target.host = held->place->address;
   target.port = held->gate->settings().agent_port;
-  target.signing_key = settings_.signing_key;
+  target.signing_key = signing_key_;
   if (again) {
     target.expected_boot_id = held->boot_id;
     target.expected_fingerprint = held->fingerprint;

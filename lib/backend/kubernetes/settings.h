@@ -8,7 +8,6 @@
 #include <string>
 
 #include "lib/base/clock.h"
-#include "lib/base/signing.h"
 #include "lib/broker/core/lease.h"
 
 namespace sandbroker::kubernetes {
@@ -29,8 +28,6 @@ struct PoolSettings {
 struct KubernetesSettings {
   std::string space;                          // the namespace of everything
   std::map<std::string, PoolSettings> pools;  // by our name
-  // The broker proves itself to agents with it; its public part is in the templates.
-  std::shared_ptr<const SigningKey> signing_key;
   broker::LeaseSettings lease;
   // A claim that nobody was told of ends this long after its caller's bound.
   Duration first_backstop = std::chrono::minutes(2);
