@@ -42,8 +42,8 @@ FakeCluster::FakeCluster(Scheduler& scheduler) : scheduler_(scheduler) {
 }
 
 void FakeCluster::Watch(const kube::Resource& resource, kube::InformerObserver* observer) {
-  observers_[resource.plural] = observer;
-  events_[resource.plural].clear();
+  Tell(resource.plural);
+  observers_[resource.plural].push_back(observer);
   const auto list = store_.List(resource, kSpace, "", 0, "");
   for (const json::value& item : list.body.at("items").as_array()) {
     observer->OnObject(item.get_object());
@@ -66,16 +66,12 @@ void FakeCluster::Deliver(const std::string& plural) {
 }
 
 void FakeCluster::Tell(const std::string& plural) {
-  const auto observer = observers_.find(plural);
-  if (observer == observers_.end()) return;
   auto& events = events_[plural];
   while (!events.empty()) {
     const ObjectStore::Change change = std::move(events.front());
     events.pop_front();
-    if (change.after) {
-      observer->second->OnObject(*change.after);
-    } else {
-      observer->second->OnDeleted(*change.before);
+    for (kube::InformerObserver* observer : observers_[plural]) {
+      change.after ? observer->OnObject(*change.after) : observer->OnDeleted(*change.before);
     }
   }
 }

@@ -26,7 +26,8 @@ class FakeCluster final : public kube::Api {
 
   explicit FakeCluster(Scheduler& scheduler);
 
-  // Everything of that kind is told to it from now on, what is there already first.
+  // Everything of that kind is told to it from now on, what is there already first. Several may
+  // watch; what was held for others is not told to a new one.
   void Watch(const kube::Resource& resource, kube::InformerObserver* observer);
   void Unwatch() { observers_.clear(); }
   // Changes of a kind wait for Deliver.
@@ -112,7 +113,7 @@ class FakeCluster final : public kube::Api {
 
   Scheduler& scheduler_;
   ObjectStore store_;
-  std::map<std::string, kube::InformerObserver*> observers_;  // by plural
+  std::map<std::string, std::vector<kube::InformerObserver*>> observers_;  // by plural
   std::map<std::string, std::deque<ObjectStore::Change>> events_;
   std::set<std::string> held_kinds_;
   std::vector<Fault> faults_;

@@ -87,9 +87,11 @@ Task<bool> KubernetesBackend::AdoptOnce(HeldPtr held) {
   const Turn turn(adoptions_);
   const Time deadline = parts_.scheduler.Now() + settings_.dial_bound;
   const absl::Status met = co_await Meet(held, verdict.place, deadline);
+  held->trouble = met;
   if (!met.ok()) co_return held->state != Held::State::kAdopting;
   StartProbe(held);
   const absl::Status probed = co_await AwaitProbe(held);
+  held->trouble = probed;
   if (held->state != Held::State::kAdopting) co_return true;
   if (probed.ok()) {
     Bind(held);
@@ -126,7 +128,9 @@ Task<absl::Status> KubernetesBackend::WaitSettled(HeldPtr held, Time deadline) {
   }
   if (held->state == Held::State::kBound) co_return absl::OkStatus();
   if (held->state == Held::State::kOver && !letting_go_) co_return absl::OkStatus();
-  co_return NotReadyInTime(Judge(*held));
+  // ABORTED only says that it was another one just now.
+  const bool told = !held->trouble.ok() && ReasonOf(held->trouble) != Reason::kUnspecified;
+  co_return told ? held->trouble : NotReadyInTime(Judge(*held));
 }
 
 // From a consistent read, whatever the informers know yet.
@@ -139,7 +143,12 @@ Task<absl::Status> KubernetesBackend::AdoptNow(ClaimView view, Time deadline) {
     held = FindHeld(view.meta.uid);
   }
   if (!held) held = BeginAdoption(view);
-  if (!held) co_return absl::OkStatus();  // nothing that this broker could serve
+  if (!held && draining_) co_return MakeError(Reason::kServerDraining, "try another server");
+  if (!held) {
+    co_return MakeError(Reason::kPoolNotFound,
+                        StrCat("claim ", view.meta.name, " is of a pool '", CEscape(view.pool),
+                               "' that this broker does not serve"));
+  }
   co_return co_await WaitSettled(held, deadline);
 }
 

@@ -69,6 +69,7 @@ struct Held {
   bool relinking = false;
   std::optional<absl::Status> probe;  // of this place
   std::vector<OneShot<bool>> probe_waiters;
+  absl::Status trouble;  // why it is not adopted yet
   // Wait until it is bound, or known not to be soon.
   std::vector<OneShot<bool>> settled;
 };

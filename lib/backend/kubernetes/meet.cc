@@ -65,7 +65,7 @@ Task<absl::StatusOr<KubernetesBackend::Dialed>> KubernetesBackend::Dial(HeldPtr 
 Task<absl::Status> KubernetesBackend::Meet(HeldPtr held, Place place, Time deadline) {
   held->place = place;
   const Duration bound =
-      std::min<Duration>(settings_.dial_bound, deadline - parts_.scheduler.Now());
+      std::clamp<Duration>(deadline - parts_.scheduler.Now(), Duration(0), settings_.dial_bound);
   auto dialed = co_await Dial(held, false, bound);
   SANDBROKER_FAIL_POINT("acquire.dialled");
   const Verdict now = Judge(*held);
