@@ -67,9 +67,10 @@ cgroup_roots() {
   if [[ -e /sys/fs/cgroup/cgroup.controllers ]]; then
     echo "/sys/fs/cgroup/devcluster-$NAME"
   else
+    # kubelet wants its root in every hierarchy there is.
     local hierarchy
-    for hierarchy in pids cpu cpuacct cpuset memory devices freezer blkio; do
-      [[ -d /sys/fs/cgroup/$hierarchy ]] && echo "/sys/fs/cgroup/$hierarchy/devcluster-$NAME"
+    for hierarchy in /sys/fs/cgroup/pids /sys/fs/cgroup/*; do
+      [[ ! -d $hierarchy ]] || echo "$hierarchy/devcluster-$NAME"
     done
   fi
 }
