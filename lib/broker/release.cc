@@ -24,7 +24,8 @@ Task<absl::StatusOr<Released>> Broker::Release(Principal who, std::string text) 
   if (!settled.ok()) co_return settled;
   const auto it = sandboxes_.find(handle->uid);
   Released released;
-  if (it == sandboxes_.end() || it->second->state() == SandboxState::kReleasing) {
+  const bool under_way = it != sandboxes_.end() && it->second->release_under_way();
+  if (it == sandboxes_.end() || under_way) {
     released.already_gone = true;
     co_return released;
   }
@@ -86,6 +87,8 @@ Task<absl::Status> Broker::Destroy(std::string uid, Reason reason, std::string c
   if (it != sandboxes_.end()) it->second->MarkReleasing(reason, cause);
   const absl::Status status = co_await backend_.Release(uid);
   if (status.ok()) Gone(uid, reason, cause);
+  const auto left = sandboxes_.find(uid);
+  if (left != sandboxes_.end()) left->second->OnReleaseFailed();
   co_return status;
 }
 
@@ -97,11 +100,13 @@ void Broker::Gone(const std::string& uid, Reason reason, const std::string& caus
   TellRemoved(*sandbox, reason, cause);
   Keep(uid, reason, cause);
   // A cause may be the backend's own words, which are no label.
-  metrics_.CountRelease(sandbox->state() == SandboxState::kReleasing ? cause : "agent_lost");
+  const bool ours = sandbox->state() == SandboxState::kReleasing;
+  const bool elsewhere = cause == kDeletedElsewhere || reason == Reason::kLeaseExpired;
+  metrics_.CountRelease(ours ? cause : elsewhere ? std::string(kDeletedElsewhere) : "agent_lost");
   agent::Ended ended;
   if (reason == Reason::kLeaseExpired) {
     ended = LeaseExpiredEnd();
-  } else if (sandbox->state() == SandboxState::kReleasing) {
+  } else if (ours || elsewhere) {
     ended.mutable_sandbox_gone()->set_cause(cause);
   } else {
     ended = AgentLostEnd(cause);

@@ -83,6 +83,9 @@ class Sandbox final : public RelayOwner {
   void OnLinkRestored(std::shared_ptr<AgentLink> link);
   // It is being taken back, for this reason; the first one counts.
   void MarkReleasing(Reason reason, const std::string& cause);
+  // It may be there still: whoever releases it again is not told that it is gone.
+  void OnReleaseFailed() { release_failed_ = true; }
+  bool release_under_way() const { return state_ == SandboxState::kReleasing && !release_failed_; }
   // It is not taken back after all: another replica's claim stands.
   void Spare();
   Reason release_reason() const { return release_reason_; }
@@ -129,6 +132,7 @@ class Sandbox final : public RelayOwner {
   std::string kept_token_;  // as it stands in the claim
   Reason release_reason_ = Reason::kSandboxGone;
   std::string release_cause_;
+  bool release_failed_ = false;
   std::map<ExecutionRelay*, std::shared_ptr<ExecutionRelay>> relays_;
   std::unique_ptr<Timer> look_timer_;            // wakes the look after the lease's end
   std::unique_ptr<Timer> warn_timer_;            // tells open streams that the hard end is near

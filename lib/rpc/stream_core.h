@@ -1,8 +1,8 @@
 // One stream of messages to a caller, and perhaps from it: a gRPC reactor on one side (the derived
-// class, stream_session.h), a handler on the loop on the other. One read and one write are under way
-// at most. Reads happen on demand. Writes go from one to the next on gRPC's own thread, without a
-// visit to the loop, so the outbox and the flags about writing stand under a lock that is never held
-// across a call into gRPC; all else is the loop's.
+// class, stream_session.h), a handler on the loop on the other. One read and one write are under
+// way at most. Reads happen on demand. Writes go from one to the next on gRPC's own thread, without
+// a visit to the loop, so the outbox and the flags about writing stand under a lock that is never
+// held across a call into gRPC; all else is the loop's.
 //
 //   event                   effect
 //   ReadNext                read, unless one is under way or the stream is over

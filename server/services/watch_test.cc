@@ -185,6 +185,7 @@ TEST_F(WatchTest, ExecThatLeavesWhileItsHandleIsSought_LeavesNothingBehind) {
   ASSERT_TRUE(Eventually([this] { return backend_.seeking() == 1; }));
   context.TryCancel();
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::CANCELLED);
+  ASSERT_TRUE(Eventually([this] { return scope_.running() == 1; }));  // the seek itself goes on
   OnLoop([this] { backend_.FinishSeeks(); });
   ASSERT_TRUE(Eventually([this] { return scope_.running() == 0; }));
   EXPECT_TRUE(Eventually([this] { return backend_.link("foreign")->streams().empty(); }));

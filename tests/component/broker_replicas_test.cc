@@ -194,6 +194,27 @@ TEST_F(BrokerReplicas, SandboxOfTheOther_IsReleasedForBoth) {
   EXPECT_EQ(ReasonOf(Look(*a_, handle)), Reason::kSandboxGone);
 }
 
+TEST_F(BrokerReplicas, ReleaseThatFailed_IsDoneByTheNextOne) {
+  const std::string handle = AcquireHandle(*a_);
+  a_->backend.error = MakeError(Reason::kApiTimeout, "no answer");
+  EXPECT_EQ(ReasonOf(Get(a_->broker->Release(me_, handle)).status()), Reason::kApiTimeout);
+  a_->backend.error.reset();
+  const auto released = Get(a_->broker->Release(me_, handle));
+  ASSERT_TRUE(released.ok()) << released.status();
+  EXPECT_FALSE(released->already_gone);
+  EXPECT_EQ(truth_.live(), 0u);
+}
+
+TEST_F(BrokerReplicas, ProgramInASandboxTheOtherReleases_EndsAsSandboxGone) {
+  const std::string handle = AcquireHandle(*a_);
+  RecordingObserver observer;
+  Start(*b_, handle, &observer);
+  b_->backend.link("uid-1")->streams().back()->SayReady();
+  ASSERT_TRUE(Get(a_->broker->Release(me_, handle)).ok());
+  ASSERT_TRUE(observer.ended);
+  EXPECT_TRUE(observer.ended->has_sandbox_gone());
+}
+
 // T81, two replicas: the same request on the other meets the first one's sandbox.
 TEST_F(BrokerReplicas, T81_RepeatedRequest_MeetsTheOthersSandbox) {
   b_->backend.lags = true;
