@@ -89,11 +89,16 @@ Task<Result> Client::Call(const HttpRequest& request, bool write, size_t max_bod
                           size_t* body_size) {
   RetryPolicy policy(write);
   bool token_read = false;
+  std::string before;  // what was wrong with the last try
   for (;;) {
     const Exchanged exchanged = co_await Once(request, write, max_body, end);
     Result result = ToResult(exchanged, write);
     if (body_size != nullptr) *body_size = exchanged.body.size();
-    if (result.ok() || end.over()) co_return result;
+    if (result.ok()) co_return result;
+    if (end.over()) {
+      if (!before.empty()) StrAppend(&result.message, "; before that: ", before);
+      co_return result;
+    }
     if (result.Is(401) && !token_read) {
       token_read = true;
       transport_.credentials().Reread();
@@ -103,10 +108,11 @@ Task<Result> Client::Call(const HttpRequest& request, bool write, size_t max_bod
     const auto delay = policy.Next(result, exchanged.hostile, left, Jitter());
     if (!delay) co_return result;
     co_await end.Sleep(*delay);
+    before = result.message;
     if (!end.over()) continue;
     // Only a write that was not sent comes here; of a read nothing hangs on the difference.
     if (end.cancelled()) result.outcome = write ? Outcome::kNotSent : Outcome::kUnknown;
-    result.message = StrCat(end.text(), "; before that: ", result.message);
+    result.message = StrCat(end.text(), "; before that: ", before);
     co_return result;
   }
 }

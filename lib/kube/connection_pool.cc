@@ -25,6 +25,8 @@ Task<bool> ConnectionPool::TakePlace(CallEnd& end) {
     ++in_use_;
     co_return true;
   }
+  // Those who gave up are still in the queue.
+  std::erase_if(waiting_, [](const OneShot<bool>& one) { return one.done(); });
   OneShot<bool> place;
   waiting_.push_back(place);
   end.Interrupt([place] { place.Set(false); });

@@ -65,8 +65,9 @@ TEST(HttpAnswerTest, TooLarge_ByItsOwnWordOrByWhatComes_IsRefused) {
 }
 
 TEST(HttpAnswerTest, WhatIsNoAnswer_IsRefused) {
-  for (const char* text : {"hello world, this is no HTTP\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n",
-                           "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "\x15\x03\x01\x02\x02\x46\r\n\r\n"}) {
+  for (const char* text :
+       {"hello world, this is no HTTP\r\n\r\n", "HTTP/1.1 100 Continue\r\n\r\n",
+        "HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", "\x15\x03\x01\x02\x02\x46\r\n\r\n"}) {
     HttpAnswer answer(100);
     EXPECT_FALSE(FeedAll(&answer, text, 1000)) << text;
     EXPECT_FALSE(answer.error().empty());

@@ -64,7 +64,7 @@ Task<bool> WatchStream::ReadOn(Duration silence) {
   if (!more) co_return false;
   end_.Extend(silence);
   if (lines_.Feed(answer_.TakeBody())) co_return true;
-  exchanged_.error = "an event is too large";
+  exchanged_.hostile = true;
   co_return false;
 }
 
@@ -72,7 +72,10 @@ Task<std::optional<json::object>> WatchStream::Next(Duration silence) {
   for (;;) {
     if (const auto line = lines_.Next()) co_return ParseEvent(*line);
     const bool more = co_await ReadOn(silence);
-    if (!more) co_return std::nullopt;
+    if (more) continue;
+    // What is too large, or no HTTP, is an event that can't be understood.
+    if (exchanged_.hostile) co_return json::object();
+    co_return std::nullopt;
   }
 }
 

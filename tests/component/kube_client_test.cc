@@ -6,7 +6,6 @@
 #include <string>
 
 #include "tests/component/kube_fixture.h"
-#include "tests/support/test_certificates.h"
 
 namespace sandbroker::testing {
 namespace {
@@ -128,21 +127,21 @@ TEST_F(KubeClientTest, WriteCutOnAUsedConnection_IsUnknownAndNotRepeated) {
 
 TEST_F(KubeClientTest, SilentServer_EndsWithTheBound) {
   server_.Script({.what = What::kSilence, .times = -1});
-  const Result write = Call(Create("a", milliseconds(100)));
+  const Result write = Call(Create("a", seconds(1)));
   EXPECT_EQ(write.outcome, Outcome::kUnknown);
   EXPECT_THAT(write.message, HasSubstr("no answer in time"));
-  EXPECT_EQ(Call(Get("a", milliseconds(100))).outcome, Outcome::kUnknown);
+  EXPECT_EQ(Call(Get("a", seconds(1))).outcome, Outcome::kUnknown);
 }
 
 TEST_F(KubeClientTest, AnswerThatStopsInTheMiddle_EndsWithTheBound) {
   server_.Script(
       {.what = What::kRawSilence, .raw = "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{\"a\":"});
-  EXPECT_EQ(Call(Create("a", milliseconds(100))).outcome, Outcome::kUnknown);
+  EXPECT_EQ(Call(Create("a", seconds(1))).outcome, Outcome::kUnknown);
 }
 
 TEST_F(KubeClientTest, UnreachableServer_IsNotSent_AndSentOnceWhenItIsBack) {
   server_.Down();
-  const Result result = Call(Create("a", milliseconds(200)));
+  const Result result = Call(Create("a", milliseconds(500)));
   EXPECT_EQ(result.outcome, Outcome::kNotSent);
   EXPECT_THAT(result.message, HasSubstr("connect"));
   auto waiting = Begin(Create("b"));
@@ -163,7 +162,7 @@ TEST_F(KubeClientTest, Reads_GoAgainThroughCutsAndBusyServers) {
 
 TEST_F(KubeClientTest, ReadThatIsRefusedUntilTheBound_EndsWithTheRefusal) {
   server_.Script({.verb = "get", .times = -1, .status = 503});
-  const Result result = Call(Get("a", milliseconds(300)));
+  const Result result = Call(Get("a", seconds(1)));
   EXPECT_TRUE(result.Is(503));
   EXPECT_GE(server_.Count("get"), 2u);
 }
@@ -248,6 +247,25 @@ TEST_F(KubeClientTest, ConnectionsInUse_AreBounded_AndWaitersHaveTheirTurn) {
   }
   for (auto& call : calls) EXPECT_TRUE(End(std::move(call)).ok());
   EXPECT_EQ(server_.connections(), 2);
+}
+
+TEST_F(KubeClientTest, IdleConnections_AreFewAndNotKeptForLong) {
+  kube::PoolLimits limits;
+  limits.max_idle = 1;
+  limits.max_idle_time = seconds(3600);
+  Connect(server_.access(), limits);
+  server_.Script({.verb = "create", .what = What::kHold, .times = 3});
+  std::vector<std::future<Result>> calls;
+  for (int i = 0; i < 3; ++i) calls.push_back(Begin(Create("p" + std::to_string(i))));
+  ASSERT_TRUE(server_.AwaitHeld(3));
+  EXPECT_EQ(server_.open_connections(), 3u);
+  for (int i = 0; i < 3; ++i) server_.Release();
+  for (auto& call : calls) EXPECT_TRUE(End(std::move(call)).ok());
+  EXPECT_TRUE(server_.Await([&] { return server_.open_connections() == 1; }));
+  limits.max_idle_time = milliseconds(5);
+  Connect(server_.access(), limits);
+  EXPECT_TRUE(Call(Get("p0")).ok());
+  EXPECT_TRUE(server_.Await([&] { return server_.open_connections() == 0; }));
 }
 
 // --- cancelling ---
@@ -358,97 +376,6 @@ TEST_F(KubeClientTest, ClockOffset_ComesFromTheAnswersDates) {
   ASSERT_TRUE(offset);
   EXPECT_GT(*offset, std::chrono::hours(1) - seconds(2));
   EXPECT_LT(*offset, std::chrono::hours(1) + seconds(2));
-}
-
-// --- TLS ---
-
-const TestCertificate& Authority() {
-  static const TestCertificate authority = MakeAuthority("ca");
-  return authority;
-}
-
-ScriptedApiServer::Options TlsOptions() {
-  const TestCertificate own = MakeCertificate(Authority(), "api", "IP:127.0.0.1,DNS:api.example");
-  return {own.certificate, own.key, Authority().certificate, ""};
-}
-
-class KubeTlsTest : public KubeFixture {
- protected:
-  KubeTlsTest() : KubeFixture(TlsOptions()) {}
-  kube::Access Good() {
-    kube::Access access = server_.access();
-    const TestCertificate own = MakeCertificate(Authority(), "client", "");
-    access.ca = Authority().certificate;
-    access.client_certificate = own.certificate;
-    access.client_key = own.key;
-    return access;
-  }
-};
-
-TEST_F(KubeTlsTest, AuthorityAndClientCertificate_AreEnough_AndConnectionsAreKept) {
-  Connect(Good());
-  for (int i = 0; i < 3; ++i) {
-    const Result result = Call(Create("p" + std::to_string(i)));
-    ASSERT_TRUE(result.ok()) << result.message;
-  }
-  EXPECT_EQ(server_.connections(), 1);
-}
-
-TEST_F(KubeTlsTest, OtherAuthority_OrOtherName_NothingIsSent) {
-  kube::Access stranger = Good();
-  stranger.ca = MakeAuthority("another").certificate;
-  kube::Access misnamed = Good();
-  misnamed.server_name = "other.example";
-  for (const kube::Access& access : {stranger, misnamed}) {
-    Connect(access);
-    const Result result = Call(Create("a", milliseconds(300)));
-    EXPECT_EQ(result.outcome, Outcome::kNotSent);
-    EXPECT_THAT(result.message, HasSubstr("TLS"));
-  }
-  EXPECT_EQ(server_.Count(""), 0u);
-}
-
-TEST_F(KubeTlsTest, ServerName_AndInsecure_AreHonoured) {
-  kube::Access named = Good();
-  named.server_name = "api.example";
-  kube::Access insecure = Good();
-  insecure.ca = "";
-  insecure.insecure = true;
-  insecure.server_name = "whatever";
-  for (const kube::Access& access : {named, insecure}) {
-    Connect(access);
-    const Result result = Call(List());
-    EXPECT_TRUE(result.ok()) << result.message;
-  }
-}
-
-TEST_F(KubeTlsTest, NoClientCertificate_IsNoSuccess) {
-  kube::Access access = Good();
-  access.client_certificate = access.client_key = "";
-  Connect(access);
-  EXPECT_FALSE(Call(Create("a", milliseconds(300))).ok());
-  EXPECT_EQ(server_.Count(""), 0u);
-}
-
-TEST_F(KubeTlsTest, CertificatesThatAreNone_AreNamedAndNothingIsSent) {
-  kube::Access access = Good();
-  access.client_key = "-----BEGIN NONSENSE-----";
-  Connect(access);
-  OnLoop([this] { EXPECT_FALSE(client_->status().ok()); });
-  const Result result = Call(Create("a", milliseconds(100)));
-  EXPECT_EQ(result.outcome, Outcome::kNotSent);
-  EXPECT_THAT(result.message, HasSubstr("client key"));
-}
-
-TEST_F(KubeTlsTest, AuthorityThatIsReplaced_IsReadAgain) {
-  kube::Access access = Good();
-  access.ca = MakeAuthority("old").certificate;
-  access.ca_file = "/ca";
-  SetFile("/ca", Authority().certificate);
-  Connect(access);
-  EXPECT_EQ(Call(Create("a", milliseconds(200))).outcome, Outcome::kNotSent);
-  OnLoop([this] { client_->transport().credentials().Reread(); });
-  EXPECT_TRUE(Call(Create("a")).ok());
 }
 
 }  // namespace

@@ -116,6 +116,8 @@ class ScriptedApiServer {
   bool AwaitCount(const std::string& verb, const std::string& plural, size_t count) const;
   // Connections accepted so far.
   int connections() const;
+  // Of those, the ones that are open now.
+  size_t open_connections() const;
 
   void Script(Fault fault);
   void ClearFaults();
