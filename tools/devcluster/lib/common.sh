@@ -100,10 +100,11 @@ start_outside() {
   echo "$(<"$PIDS/$name")" >"$(cgroup_roots | head -n 1)/daemons/cgroup.procs" 2>/dev/null || true
 }
 
-# wait_for NAME SECONDS COMMAND...: until the command succeeds, as long as the daemon lives.
+# wait_for NAME COMMAND...: until the command succeeds, as long as the daemon lives. Mostly that takes
+# a second, on a machine with much else to do minutes.
 wait_for() {
-  local name=$1 end=$((SECONDS + $2))
-  shift 2
+  local name=$1 end=$((SECONDS + 180))
+  shift
   until "$@" >/dev/null 2>&1; do
     alive "$name" || give_up "$name has ended"
     ((SECONDS < end)) || give_up "$name is not ready in time"

@@ -8,7 +8,7 @@ start_etcd() {
   start etcd "$BIN/etcd" --name "$NAME" --data-dir "$STATE/etcd" --unsafe-no-fsync --log-level warn \
     --listen-client-urls "$ETCD_URL" --advertise-client-urls "$ETCD_URL" \
     --listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "$NAME=$peer"
-  wait_for etcd 60 in_network curl -sf "$ETCD_URL/readyz"
+  wait_for etcd in_network curl -sf "$ETCD_URL/readyz"
 }
 
 start_apiserver() {
@@ -57,7 +57,7 @@ start_agent_sandbox() {
   local log=$LOGS/agent-sandbox.log account=agent-sandbox-controller namespace=agent-sandbox-system
   {
     kubectl apply --server-side -f "$BIN/crds"
-    kubectl wait --for=condition=Established --timeout=30s -f "$BIN/crds"
+    kubectl wait --for=condition=Established --timeout=180s -f "$BIN/crds"
     kubectl apply --server-side -f "$BIN/rbac.generated.yaml" -f "$BIN/extensions-rbac.generated.yaml" \
       -f "$BIN/extensions.yaml" -f - <<EOF
 {apiVersion: v1, kind: Namespace, metadata: {name: $namespace}}

@@ -20,7 +20,7 @@ start_holder() {
     ip link set "$BRIDGE" up
     echo ready
     exec sleep infinity' holder "$STATE" "${FIXED_PLACES[@]}"
-  wait_for holder 10 grep -qx ready "$LOGS/holder.log"
+  wait_for holder grep -qx ready "$LOGS/holder.log"
 }
 
 # kubelets that share a cgroup root kill each other's pods.
@@ -72,7 +72,7 @@ EOF
 # An archive that has not changed since is not imported again.
 import_images() {
   local archive stamp ctr=(inside ctr --address "$CONTAINERD_SOCKET" --namespace k8s.io)
-  wait_for containerd 30 "${ctr[@]}" version
+  wait_for containerd "${ctr[@]}" version
   for archive in "$IMAGES"/*.tar; do
     stamp=$STATE/imported.$(basename "$archive")
     [[ $stamp -nt $archive ]] && continue
@@ -131,7 +131,7 @@ metricsBindAddress: 127.0.0.1:10249
 conntrack: {maxPerCore: 0, min: 0}
 EOF
   start proxy "$BIN/kube-proxy" --config="$STATE/kube-proxy.yaml"
-  wait_for proxy 30 in_network curl -sf http://127.0.0.1:10256/healthz
+  wait_for proxy in_network curl -sf http://127.0.0.1:10256/healthz
 }
 
 # New connections from and to pods are judged by the enforcer, through netfilter queue 100. Root on
@@ -154,5 +154,5 @@ start_policy_enforcer() {
     rules | iptables-restore --table mangle' >>"$LOGS/policy-enforcer.log" 2>&1 ||
     give_up "policy-enforcer can't have its netfilter rules"
   start policy-enforcer "$BIN/policy-enforcer" --kubeconfig="$KUBECONFIG_DIR/admin" --node="$NAME" --queue=100
-  wait_for policy-enforcer 30 in_network grep -q '^ *100 ' /proc/net/netfilter/nfnetlink_queue
+  wait_for policy-enforcer in_network grep -q '^ *100 ' /proc/net/netfilter/nfnetlink_queue
 }
