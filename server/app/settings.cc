@@ -7,6 +7,11 @@
 #include "lib/base/strings.h"
 
 namespace sandbroker::app {
+namespace {
+
+constexpr std::chrono::seconds kLookJitter(2);
+
+}  // namespace
 
 std::string AgentPath(const config::ServerConfig& server) {
   if (!server.agent.empty()) return server.agent;
@@ -66,6 +71,8 @@ broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::strin
   settings.lease.margin = config.server.lease_margin;
   settings.lease.min_backstop = config.server.min_backstop;
   settings.receipt_retention = config.server.receipt_retention;
+  // Replicas look at the same leases; one of them deletes, the others find it done.
+  if (config.server.backend == "kubernetes") settings.look_jitter = kLookJitter;
   return settings;
 }
 
