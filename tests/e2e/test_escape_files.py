@@ -11,6 +11,7 @@ import tempfile
 import pytest
 
 from harness import api, proc, walls
+from harness.server import program
 
 READ = "attempt(lambda: open(sys.argv[1], 'rb').read(1))"
 
@@ -190,19 +191,24 @@ def test_nothing_of_the_host_is_writable(jail):
     assert jail.tries("attempt(open, '/workspace/new', 'w')") == ["ok"]
 
 
+def libraries(path):
+    """What a program needs beside itself; nothing if it is static."""
+    listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=False)
+    return [word for word in listed.stdout.split() if word.startswith("/")]
+
+
 def rootfs_of(folder, programs):
-    """A folder with a few programs and the libraries that they need."""
+    """A folder with a few programs and the libraries that they need. The agent is static and needs
+    nothing of an image; under a sanitizer it is not."""
     for name in ("dev", "proc", "run", "tmp", "workspace", "etc", "bin"):
         (folder / name).mkdir()
     (folder / "etc/motd").write_text("of the image")
-    for program in programs:
-        listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=True)
-        needed = [word for word in listed.stdout.split() if word.startswith("/")]
-        for path in [program, *needed]:
-            target = folder / path.lstrip("/")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(pathlib.Path(path).read_bytes())
-            target.chmod(0o755)
+    needed = [path for one in programs for path in [one, *libraries(one)]]
+    for path in [*needed, *libraries(program("sandbroker-agent"))]:
+        target = folder / path.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(pathlib.Path(path).read_bytes())
+        target.chmod(0o755)
     for path in folder.rglob("*"):
         path.chmod(path.stat().st_mode | stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
 

@@ -38,7 +38,8 @@ def test_fork_bomb_stays_within_its_bound(walled, jail):
 
 def test_real_fork_bomb_is_ended_with_its_sandbox(walled):
     jail = walls.Jail(walled.stub())
-    run = api.Exec(jail.stub, jail.id, "f() { f | f & }; f; echo up; sleep 1000")
+    # Without a further fork: the shell that fails at one would end, and the bomb go on without it.
+    run = api.Exec(jail.stub, jail.id, "f() { f | f & }; echo up; f; exec sleep 1000")
     run.wait_output(b"up")
     jail.release()
     run.finish()
