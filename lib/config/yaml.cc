@@ -31,7 +31,8 @@ class Reader {
                      }
                      if (key == "pools") return ReadNamed(value, key, &config_.pools);
                      if (IsSection(key)) return ReadSection(value, key);
-                     return Unknown(mark, key, "drain, kubernetes, local, log, pools, server, templates");
+                     return Unknown(mark, key,
+                                    "drain, kubernetes, local, log, pools, server, templates");
                    });
   }
 
