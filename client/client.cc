@@ -90,6 +90,29 @@ absl::StatusOr<std::vector<v1::Sandbox>> Client::List(const std::string& label_s
   return sandboxes;
 }
 
+absl::Status Client::Watch(const std::string& label_selector,
+                           const std::function<bool(const v1::WatchSandboxesResponse&)>& on_event,
+                           const CallOptions& call) const {
+  grpc::ClientContext context;
+  SetDeadline(context, call.deadline);
+  std::stop_callback on_stop(call.stop, [&context] { context.TryCancel(); });
+  v1::WatchSandboxesRequest request;
+  request.set_label_selector(label_selector);
+  const auto reader = connection_->stub().WatchSandboxes(&context, request);
+  v1::WatchSandboxesResponse event;
+  while (reader->Read(&event)) {
+    if (on_event(event)) continue;
+    context.TryCancel();
+    while (reader->Read(&event)) {
+    }
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  const grpc::Status status = reader->Finish();
+  if (status.ok()) return absl::UnavailableError("the server ended the watch without a reason");
+  return FromGrpc(status);
+}
+
 absl::StatusOr<v1::ReadTaskCapacityResponse> Client::Capacity(const std::string& pool,
                                                               const CallOptions& call) const {
   v1::ReadTaskCapacityRequest request;

@@ -93,6 +93,32 @@ TEST_F(ClientTest, Run_NonZeroCode_IsNoError) {
   EXPECT_FALSE(response->execution_id().empty());
 }
 
+TEST_F(ClientTest, Watch_TellsEachEventAndWhatEndedIt) {
+  std::vector<int> kinds;
+  const absl::Status status = client_.Watch("", [&](const v1::WatchSandboxesResponse& event) {
+    kinds.push_back(event.event_case());
+    return true;
+  });
+  using Event = v1::WatchSandboxesResponse;
+  EXPECT_EQ(kinds, (std::vector<int>{Event::kAdded, Event::kSynced, Event::kRemoved}));
+  EXPECT_EQ(ErrorOf(status).reason, "SERVER_DRAINING");
+}
+
+TEST_F(ClientTest, Watch_EndsWhenItsCallerHasSeenEnoughOrStops) {
+  const auto until_removed = [](const v1::WatchSandboxesResponse& event) {
+    return !event.has_removed();
+  };
+  EXPECT_TRUE(client_.Watch("wait", until_removed).ok());
+  std::stop_source stop;
+  const auto stopping = [&](const v1::WatchSandboxesResponse& event) {
+    if (event.has_removed()) stop.request_stop();
+    return true;
+  };
+  CallOptions call;
+  call.stop = stop.get_token();
+  EXPECT_EQ(client_.Watch("wait", stopping, call).code(), absl::StatusCode::kCancelled);
+}
+
 TEST_F(ClientTest, List_ReadsAllPages) {
   const absl::StatusOr<std::vector<v1::Sandbox>> sandboxes = client_.List();
   ASSERT_TRUE(sandboxes.ok());

@@ -6,20 +6,35 @@
 #include "lib/config/load.h"
 #include "server/app/app.h"
 #include "server/app/doctor.h"
+#include "server/app/link_key.h"
+
+namespace {
+
+using sandbroker::app::ExitCode;
+
+int Complain(const absl::Status& status, ExitCode code) {
+  const std::string_view why = sandbroker::MessageOf(status);
+  std::fprintf(stderr, "sandbrokerd: %.*s\n", static_cast<int>(why.size()), why.data());
+  return static_cast<int>(code);
+}
+
+int PrintAgentKey(const std::string& state_dir) {
+  const auto key = sandbroker::app::ReadOrMakeLinkKey(state_dir);
+  if (!key.ok()) return Complain(key.status(), ExitCode::kEnvironment);
+  std::puts(key->PublicBase64().c_str());
+  return static_cast<int>(ExitCode::kOk);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   // The distribution builds Abseil with its debug checks; this one walks a graph of all locks each
   // time gRPC takes one.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  using sandbroker::app::ExitCode;
   using sandbroker::config::Invocation;
   const auto invocation =
       sandbroker::config::Load(sandbroker::config::CurrentSurroundings(argc, argv));
-  if (!invocation.ok()) {
-    const std::string_view why = sandbroker::MessageOf(invocation.status());
-    std::fprintf(stderr, "sandbrokerd: %.*s\n", static_cast<int>(why.size()), why.data());
-    return static_cast<int>(ExitCode::kBadConfig);
-  }
+  if (!invocation.ok()) return Complain(invocation.status(), ExitCode::kBadConfig);
   switch (invocation->action) {
     case Invocation::Action::kPrint:
       std::fputs(invocation->text.c_str(), stdout);
@@ -29,6 +44,8 @@ int main(int argc, char** argv) {
       return static_cast<int>(ExitCode::kOk);
     case Invocation::Action::kDoctor:
       return static_cast<int>(sandbroker::app::RunDoctor(invocation->config, invocation->json));
+    case Invocation::Action::kPrintAgentKey:
+      return PrintAgentKey(invocation->config.server.state_dir);
     case Invocation::Action::kServe:
       break;
   }

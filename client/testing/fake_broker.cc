@@ -233,6 +233,29 @@ grpc::Status FakeBroker::ListSandboxes(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
+grpc::Status FakeBroker::WatchSandboxes(grpc::ServerContext* context,
+                                        const v1::WatchSandboxesRequest* request,
+                                        grpc::ServerWriter<v1::WatchSandboxesResponse>* writer) {
+  v1::WatchSandboxesResponse event;
+  event.mutable_added()->set_sandbox_id("sb1_one");
+  event.mutable_added()->set_pool("default");
+  event.mutable_added()->set_state(v1::SANDBOX_STATE_READY);
+  (*event.mutable_added()->mutable_labels())["app"] = "ci";
+  writer->Write(event);
+  event.mutable_synced();
+  writer->Write(event);
+  event.mutable_removed()->set_sandbox_id("sb1_one");
+  event.mutable_removed()->set_reason("SANDBOX_GONE");
+  event.mutable_removed()->set_cause("released");
+  writer->Write(event);
+  std::unique_lock lock(mutex_);
+  for (int i = 0; request->label_selector() == "wait" && i < 1000; ++i) {
+    if (context->IsCancelled()) return grpc::Status::CANCELLED;
+    changed_.wait_for(lock, std::chrono::milliseconds(10));
+  }
+  return ErrorStatus(grpc::StatusCode::UNAVAILABLE, "SERVER_DRAINING", "going away", 1);
+}
+
 grpc::Status FakeBroker::RenewLeases(grpc::ServerContext*, const v1::RenewLeasesRequest* request,
                                      v1::RenewLeasesResponse* response) {
   for (const std::string& id : request->sandbox_ids()) {

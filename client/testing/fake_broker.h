@@ -61,6 +61,11 @@ class FakeBroker final : public v1::SandboxBroker::Service {
                                 v1::ReadTaskCapacityResponse* response) override;
   grpc::Status ListSandboxes(grpc::ServerContext* context, const v1::ListSandboxesRequest* request,
                              v1::ListSandboxesResponse* response) override;
+  // One sandbox, the snapshot's end, its removal. Then it drains, or waits for the caller to leave
+  // when the selector is "wait".
+  grpc::Status WatchSandboxes(grpc::ServerContext* context,
+                              const v1::WatchSandboxesRequest* request,
+                              grpc::ServerWriter<v1::WatchSandboxesResponse>* writer) override;
   grpc::Status RenewLeases(grpc::ServerContext* context, const v1::RenewLeasesRequest* request,
                            v1::RenewLeasesResponse* response) override;
   grpc::Status Exec(grpc::ServerContext* context, ExecServerStream* stream) override;

@@ -72,14 +72,16 @@ std::string Broker::CauseOfFailure(const absl::Status& status) {
 Task<absl::StatusOr<Acquired>> Broker::AcquireNew(Principal who, AcquireSpec spec,
                                                   ReceiptMark receipt, CancelToken cancel,
                                                   std::string* uid) {
+  spec.claimant = {who.tenant, receipt.key, receipt.token};
   absl::StatusOr<Binding> binding = co_await backend_.Acquire(spec, cancel);
   if (!binding.ok()) co_return binding.status();
   SANDBROKER_FAIL_POINT("acquire.sandbox_taken");
   *uid = binding->uid;
   const Claim claim{who.tenant, spec.labels, spec.lease, {}, {}, false, receipt.key, receipt.token};
-  sandboxes_[binding->uid] =
-      MakeSandbox(binding->uid, spec.pool, claim,
-                  Lease(spec.lease, settings_.lease, scheduler_.WallNow()), binding->link);
+  // Named, not a temporary: GCC 12 destroys an aggregate of a coroutine twice.
+  Origin origin{binding->uid, spec.pool, binding->name, binding->link};
+  const Lease lease(spec.lease, LeaseSettingsFor(binding->uid), scheduler_.WallNow());
+  sandboxes_[binding->uid] = MakeSandbox(std::move(origin), claim, lease);
   absl::StatusOr<Acquired> acquired = co_await HandOut(spec, *binding, cancel);
   co_return acquired;
 }

@@ -14,6 +14,7 @@
 #include "lib/base/bytes.h"
 #include "lib/base/clock.h"
 #include "lib/base/fd.h"
+#include "lib/base/signing.h"
 #include "sandbroker/agent/v1/link.pb.h"
 
 namespace sandbroker::broker {
@@ -25,6 +26,8 @@ struct AgentInfo {
   std::vector<std::string> features;
   agent::Limits limits;
   std::string agent_version;
+  // SHA-256 of the certificate it showed, in hex; empty on a unix socket.
+  std::string fingerprint;
 };
 
 // What arrives on one stream. After OnEnd, OnReset or OnLinkLost nothing more comes. A handler may
@@ -73,24 +76,37 @@ class AgentLink {
   virtual bool open() const = 0;
 };
 
-// How to reach an agent.
+// How to reach an agent, and how to prove oneself to it.
 struct DialTarget {
-  // A unix socket, e.g. "/proc/self/fd/12/agent.sock".
+  // A unix socket, e.g. "/proc/self/fd/12/agent.sock", with
   std::string unix_path;
   std::string secret;  // wire::kSecretSize bytes
   // A different boot id is refused; empty takes any.
   std::string expected_boot_id;
   // Cancelling ends the dial with CANCELLED; a link that is up already is not touched.
   CancelToken cancel = {};
+  // Instead of the first two, TLS on TCP: an IP address (IPv6 without brackets) or a host name, and
+  // the broker's Ed25519 key, whose public part the agent was started with.
+  std::string host = {};
+  uint16_t port = 0;
+  std::shared_ptr<const SigningKey> signing_key = {};
+  // AgentInfo::fingerprint of an earlier link to the same incarnation; another certificate is
+  // refused. Empty takes any: then it is the address alone that says which agent this is.
+  std::string expected_fingerprint = {};
+
+  bool over_tls() const { return !host.empty(); }
 };
 
 class AgentDialer {
  public:
   virtual ~AgentDialer() = default;
-  // Answers once, within `bound`. `on_lost` runs once, when an established link is over for
-  // whatever reason but Close. `peer_pid` is the agent's pid on this host (SO_PEERCRED), 0 if
-  // unknown; `peer_pidfd` the same as the kernel keeps it, which is never another process; invalid
-  // before Linux 6.5.
+  // Answers once, within `bound`. An error that has metadata `connection` says that no agent was
+  // met there: "refused" (nobody listens), "gone" (it broke before the proof), "unanswered",
+  // "foreign" (something else answers). Over
+  // TLS that may mean that the address is another's by now. `on_lost` runs once, when an
+  // established link is over for whatever reason but Close. `peer_pid` is the agent's pid on this
+  // host (SO_PEERCRED), 0 if unknown; `peer_pidfd` the same as the kernel keeps it, which is never
+  // another process; invalid before Linux 6.5.
   struct Dialed {
     std::shared_ptr<AgentLink> link;
     int peer_pid = 0;

@@ -34,12 +34,16 @@ Broker::Broker(Scheduler& scheduler, TaskScope& scope, Backend& backend, Receipt
   backend_.SetObserver(this);
 }
 
-Broker::~Broker() { backend_.SetObserver(nullptr); }
+Broker::~Broker() {
+  EndWatches();
+  backend_.SetObserver(nullptr);
+}
 
 absl::StatusOr<Handle> Broker::OpenHandle(const Principal& who, const std::string& text) const {
   auto handle = DecodeHandle(text, settings_.handle_key);
   if (!handle.ok()) return handle;
-  if (handle->tenant != who.tenant) {
+  const bool elsewhere = handle->kind != 't' || handle->space != backend_.space();
+  if (handle->tenant != who.tenant || elsewhere) {
     // The same answer as for a forged one: its existence is nobody else's business.
     return DecodeHandle("", settings_.handle_key).status();
   }
@@ -48,7 +52,7 @@ absl::StatusOr<Handle> Broker::OpenHandle(const Principal& who, const std::strin
 
 absl::Status Broker::GoneError(const Handle& handle) const {
   const auto it = remembered_.find(handle.uid);
-  if (it == remembered_.end()) {
+  if (it == remembered_.end() || it->second.cause.empty()) {
     return MakeError(Reason::kSandboxGone, "the sandbox of this handle is gone");
   }
   ErrorDetail detail;
@@ -66,7 +70,6 @@ absl::StatusOr<Sandbox*> Broker::Find(const Principal& who, const std::string& t
 
 absl::StatusOr<Sandbox*> Broker::Find(const absl::StatusOr<Handle>& handle) {
   if (!handle.ok()) return handle.status();
-  if (handle->kind != 't') return DecodeHandle("", settings_.handle_key).status();
   const auto it = sandboxes_.find(handle->uid);
   if (it == sandboxes_.end()) return GoneError(*handle);
   Sandbox* sandbox = it->second.get();
@@ -82,8 +85,9 @@ SandboxView Broker::View(const Sandbox& sandbox) const {
   const Sandbox::Identity& identity = sandbox.identity();
   const Lease& lease = sandbox.lease();
   SandboxView view;
+  const std::string& name = identity.name.empty() ? identity.pool : identity.name;
   view.handle = EncodeHandle(
-      {identity.tenant, 't', "local", identity.pool, identity.uid, sandbox.incarnation()},
+      {identity.tenant, 't', backend_.space(), name, identity.uid, sandbox.incarnation()},
       settings_.handle_key);
   view.state = sandbox.state();
   view.pool = identity.pool;
@@ -150,11 +154,13 @@ absl::StatusOr<std::vector<PoolCapacity>> Broker::Capacity(const Principal&,
 }
 
 Task<std::vector<RenewItem>> Broker::Renew(Principal who, std::vector<std::string> handles) {
+  const std::vector<absl::Status> settled = co_await SettleAll(who, handles);
   std::vector<absl::StatusOr<Handle>> opened;
   opened.reserve(handles.size());
   // Begun before any is waited for, so that they are written beside each other.
-  for (const std::string& handle : handles) {
-    opened.push_back(OpenHandle(who, handle));
+  for (size_t i = 0; i < handles.size(); ++i) {
+    opened.push_back(OpenHandle(who, handles[i]));
+    if (!settled[i].ok()) opened.back() = settled[i];
     if (const auto sandbox = Find(opened.back()); sandbox.ok()) (*sandbox)->Touch();
   }
   std::vector<RenewItem> items;

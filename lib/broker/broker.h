@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "lib/broker/core/types.h"
 #include "lib/broker/execution.h"
 #include "lib/broker/receipt_store.h"
+#include "lib/broker/watch.h"
 #include "lib/obs/metrics.h"
 
 namespace sandbroker::broker {
@@ -30,7 +32,7 @@ namespace sandbroker::broker {
 class Sandbox;
 
 struct BrokerSettings {
-  // 32 bytes; handles made with another key are NOT_FOUND.
+  // 32 bytes; handles made with another key are NOT_FOUND. May come later, by UseHandleKey.
   std::string handle_key;
   // Output under way to one caller that never acknowledges (W).
   uint64_t output_window = 1024 * 1024;
@@ -45,6 +47,16 @@ struct BrokerSettings {
   Duration receipt_retention = std::chrono::hours(24);
   // Gone sandboxes remembered, so that their handles get a reason instead of a guess.
   size_t max_remembered = 10000;
+  // How long a call waits to hear what became of a sandbox that this replica does not know.
+  Duration seek_bound = std::chrono::seconds(10);
+  // Unknown sandboxes asked for at the same time; more of them are CAPACITY.
+  size_t max_seeks = 256;
+  // Where several replicas look at one lease: each of them up to this much later, so that they
+  // seldom do it at once. Zero: nobody else looks.
+  Duration look_jitter{0};
+  // Watchers at once, and changes that may wait for one of them.
+  size_t max_watches = 128;
+  size_t max_watch_changes = 4096;
 };
 
 struct RenewItem {
@@ -81,6 +93,9 @@ class Broker final : public BackendObserver {
          obs::Metrics& metrics, BrokerSettings settings);
   ~Broker() override;
 
+  // Before anybody is served.
+  void UseHandleKey(std::string key) { settings_.handle_key = std::move(key); }
+
   Task<absl::StatusOr<Acquired>> Acquire(Principal who, AcquireSpec spec, CancelToken cancel);
   Task<absl::StatusOr<Released>> Release(Principal who, std::string handle);
   Task<absl::StatusOr<std::vector<ReleaseItem>>> ReleaseMatching(
@@ -88,10 +103,21 @@ class Broker final : public BackendObserver {
   // Empty `pool` = all.
   absl::StatusOr<std::vector<PoolCapacity>> Capacity(const Principal& who,
                                                      const std::string& pool) const;
+  // Whether a call on this handle must wait for Settle: it is valid, and its sandbox is neither
+  // known here nor known to be gone, or it is just being decided whether its lease is over.
+  bool Unsettled(const Principal& who, const std::string& handle) const;
+  // OK: go on as with any handle, which may still be of a sandbox that is gone. Errors: the
+  // backend's, API_TIMEOUT, CAPACITY, CANCELLED.
+  Task<absl::Status> Settle(Principal who, std::string handle, CancelToken cancel);
   absl::StatusOr<SandboxView> Get(const Principal& who, const std::string& handle);
   // Oldest first. `token` as answered before; errors name page_token.
   absl::StatusOr<SandboxPage> List(const Principal& who, const LabelSelector& selector,
                                    size_t page_size, const std::string& token) const;
+  // What is there, then every change, as `observer` pulls it. CAPACITY, SERVER_DRAINING.
+  // `observer` outlives the Watch.
+  absl::StatusOr<std::unique_ptr<Watch>> WatchSandboxes(const Principal& who,
+                                                        LabelSelector selector,
+                                                        WatchObserver* observer);
   // Answers once the new ends are written.
   Task<std::vector<RenewItem>> Renew(Principal who, std::vector<std::string> handles);
   // `observer` hears everything about it and outlives the Execution or calls Detach.
@@ -99,7 +125,7 @@ class Broker final : public BackendObserver {
                                                    ExecutionObserver* observer);
 
   const Backend& backend() const { return backend_; }
-  // No new acquires and executions: SERVER_DRAINING. Open ones go on.
+  // No new acquires, executions and watches: SERVER_DRAINING. Open executions go on, watches end.
   void Drain();
   // Executions that somebody is attached to.
   size_t open_executions() const;
@@ -112,6 +138,7 @@ class Broker final : public BackendObserver {
   void StartSweeping();
 
   void OnAdopted(Adopted adopted) override;
+  void OnClaimChanged(const std::string& uid, Claim claim) override;
   void OnSandboxGone(const std::string& uid, const std::string& cause) override;
   void OnLinkLost(const std::string& uid, const absl::Status& why) override;
   void OnLinkRestored(const std::string& uid, std::shared_ptr<AgentLink> link) override;
@@ -130,9 +157,16 @@ class Broker final : public BackendObserver {
   uint64_t NextAttempt(std::optional<uint64_t> callers);
   SandboxView View(const Sandbox& sandbox) const;
 
-  std::unique_ptr<Sandbox> MakeSandbox(const std::string& uid, const std::string& pool,
-                                       const Claim& claim, Lease lease,
-                                       std::shared_ptr<AgentLink> link);
+  // What a sandbox is told of its backend's.
+  struct Origin {
+    std::string uid;
+    std::string pool;
+    std::string name;
+    std::shared_ptr<AgentLink> link;
+  };
+  // What this replica counts with for one sandbox.
+  LeaseSettings LeaseSettingsFor(const std::string& uid) const;
+  std::unique_ptr<Sandbox> MakeSandbox(Origin origin, const Claim& claim, Lease lease);
 
   // acquire.cc
   struct ReceiptMark {
@@ -164,7 +198,7 @@ class Broker final : public BackendObserver {
   Task<absl::StatusOr<Acquired>> TakeOver(std::string uid, AcquireSpec spec, std::string token,
                                           CancelToken cancel);
   std::string FindByReceipt(const Principal& who, const std::string& key) const;
-  Task<absl::StatusOr<Acquired>> Repeated(Principal who, std::string uid);
+  Task<absl::StatusOr<Acquired>> Repeated(ReceiptCall* call);
   Task<bool> WaitForReceipt(std::string key, Time deadline, CancelToken cancel);
   void WakeReceipt(const std::string& key);
 
@@ -172,18 +206,50 @@ class Broker final : public BackendObserver {
   Task<void> SweepReceipts();
   Task<absl::Status> SweepReceipt(std::string key);
 
+  // settle.cc
+  // Calls that wait for the same answer.
+  using Waiters = std::map<std::string, std::vector<OneShot<absl::Status>>>;
+  bool Unsettled(const std::string& uid) const;
+  Task<void> Seek(std::string name, std::string uid);
+  // Answers in the order of `handles`.
+  Task<std::vector<absl::Status>> SettleAll(Principal who, std::vector<std::string> handles);
+  // Every sandbox that bears this receipt is known here afterwards.
+  Task<absl::Status> SeekReceipt(std::string key, CancelToken cancel);
+  static OneShot<absl::Status> Enter(Waiters* waiters, const std::string& key);
+  Task<absl::Status> WaitIn(Waiters* waiters, std::string key, OneShot<absl::Status> settled,
+                            CancelToken cancel);
+  static void Wake(Waiters* waiters, const std::string& key, const absl::Status& status);
+
+  // take_back.cc
+  void OnLeaseOver(const std::string& uid);
+  Task<void> TakeBack(std::string uid);
+  static void CannotTakeBack(const std::string& uid, const absl::Status& why);
+  // False: another replica's claim stands there, and it lives on. On an error it may or may not,
+  // and stays marked.
+  Task<absl::StatusOr<bool>> DestroyUnchanged(std::string uid, Claim as_read, Reason reason,
+                                              std::string cause);
+
+  // watch.cc
+  friend class Watch;
+  void Forget(Watch* watch);
+  void EndWatches();
+  // Empty: it is not there, or nobody was told of it yet.
+  std::optional<SandboxView> ViewOf(const std::string& uid) const;
+  void OnSandboxChanged(const std::string& uid);
+  void TellRemoved(const Sandbox& sandbox, Reason reason, const std::string& cause);
+
   // release.cc
+  void Keep(const std::string& uid, Reason reason, const std::string& cause);
   Task<absl::Status> Destroy(std::string uid, Reason reason, std::string cause);
   Task<std::vector<std::string>> Leftovers(std::string uid);
   void Gone(const std::string& uid, Reason reason, const std::string& cause);
-  void OnLeaseOver(const std::string& uid);
 
   Scheduler& scheduler_;
   TaskScope& scope_;
   Backend& backend_;
   ReceiptStore& receipts_;
   obs::Metrics& metrics_;
-  const BrokerSettings settings_;
+  BrokerSettings settings_;  // the key apart, as given
   bool draining_ = false;
   std::unique_ptr<Timer> sweep_timer_;  // looks at the receipts again
   uint64_t last_attempt_ = 0;
@@ -192,6 +258,9 @@ class Broker final : public BackendObserver {
   std::deque<std::string> remembered_order_;
   // Calls that wait for another call with the same request_id, by receipt key.
   std::map<std::string, std::vector<OneShot<bool>>> receipt_waiters_;
+  Waiters settling_;          // by uid: what becomes of it is being found out
+  Waiters seeking_receipts_;  // by receipt key
+  std::set<Watch*> watches_;
 };
 
 }  // namespace sandbroker::broker

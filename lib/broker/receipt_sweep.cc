@@ -39,7 +39,13 @@ Task<absl::Status> Broker::SweepReceipt(std::string key) {
   if (!found.ok() || !*found) co_return found.status();
   Receipt receipt = **found;
   const std::string token = receipt.token;
-  const bool alive = sandboxes_.count(receipt.uid) != 0;
+  bool alive = sandboxes_.count(receipt.uid) != 0;
+  if (receipt.state == Receipt::State::kBound && !alive) {
+    // That this replica does not know it says nothing.
+    const absl::Status sought = co_await SeekReceipt(key, CancelToken());
+    if (!sought.ok()) co_return sought;
+    alive = sandboxes_.count(receipt.uid) != 0;
+  }
   absl::StatusOr<bool> done = true;
   switch (DecideSweep(receipt, alive, scheduler_.WallNow(), settings_.receipt_retention)) {
     case Sweep::kKeep:

@@ -74,7 +74,7 @@ Task<absl::StatusOr<Acquired>> Broker::AcquireWithReceipt(Principal who, Acquire
       case AcquireOnce::Step::kAnswer:
         co_return call.acquired;
       case AcquireOnce::Step::kRepeat: {
-        absl::StatusOr<Acquired> repeated = co_await Repeated(call.who, call.machine.uid());
+        absl::StatusOr<Acquired> repeated = co_await Repeated(&call);
         co_return repeated;
       }
       case AcquireOnce::Step::kFail:
@@ -135,7 +135,18 @@ Task<void> Broker::WriteReceipt(ReceiptCall* call) {
 
 // What a try whose broker died, or that hangs beyond its deadline, has claimed becomes this try's.
 Task<void> Broker::AdoptForReceipt(ReceiptCall* call) {
-  const std::string uid = FindByReceipt(call->who, call->key);
+  absl::Status sought = co_await SeekReceipt(call->key, call->cancel);
+  std::string uid = FindByReceipt(call->who, call->key);
+  if (sought.ok() && settling_.count(uid) != 0) {
+    sought = co_await WaitIn(&settling_, uid, Enter(&settling_, uid), call->cancel);
+    uid = FindByReceipt(call->who, call->key);
+  }
+  if (!sought.ok()) {
+    // There may be one that it would not be right to leave behind.
+    call->acquired = sought;
+    call->machine.OnFailed("", NewId());
+    co_return;
+  }
   if (uid.empty()) {
     call->machine.OnNothing();
     co_return;
@@ -159,14 +170,21 @@ void Broker::TellOutcome(ReceiptCall* call, const std::string& uid) {
   }
 }
 
-// One that another try has re-stamped meanwhile is not one's own.
+// One that another try has re-stamped meanwhile is not one's own; of another replica's re-stamp one
+// hears at the latest when one's own claim is found not to stand any more.
 Task<void> Broker::DestroyOwn(ReceiptCall* call) {
   const std::string uid = call->machine.own();
-  const auto it = sandboxes_.find(uid);
-  if (it != sandboxes_.end() && it->second->identity().token == call->machine.token()) {
-    const std::string cause =
-        call->acquired.ok() ? "receipt_lost" : CauseOfFailure(call->acquired.status());
-    co_await Destroy(uid, Reason::kSandboxGone, cause);
+  const std::string cause =
+      call->acquired.ok() ? "receipt_lost" : CauseOfFailure(call->acquired.status());
+  for (int round = 0; round < 2; ++round) {
+    auto it = sandboxes_.find(uid);
+    if (it == sandboxes_.end() || it->second->identity().token != call->machine.token()) break;
+    const Claim claim = it->second->claim();
+    const auto done = co_await DestroyUnchanged(uid, claim, Reason::kSandboxGone, cause);
+    if (done.ok() && *done) break;
+    it = sandboxes_.find(uid);
+    if (!done.ok() && it != sandboxes_.end()) it->second->Spare();  // its lease takes it
+    if (!done.ok()) break;
   }
   call->machine.OnDestroyed();
 }
@@ -176,6 +194,7 @@ std::string Broker::FindByReceipt(const Principal& who, const std::string& key) 
     if (sandbox->identity().receipt != key || sandbox->identity().tenant != who.tenant) continue;
     const SandboxState state = sandbox->state();
     if (state == SandboxState::kReady || state == SandboxState::kUnreachable) return uid;
+    if (settling_.count(uid) != 0) return uid;
   }
   return "";
 }
@@ -205,9 +224,18 @@ Task<absl::StatusOr<Acquired>> Broker::TakeOver(std::string uid, AcquireSpec spe
 }
 
 // The answer counts as activity, and is given once that is written.
-Task<absl::StatusOr<Acquired>> Broker::Repeated(Principal who, std::string uid) {
+Task<absl::StatusOr<Acquired>> Broker::Repeated(ReceiptCall* call) {
+  const std::string uid = call->machine.uid();
+  absl::Status known;
+  if (settling_.count(uid) != 0) {
+    known = co_await WaitIn(&settling_, uid, Enter(&settling_, uid), call->cancel);
+  } else if (Unsettled(uid)) {
+    // A record names no more than the uid; the claim bears the receipt.
+    known = co_await SeekReceipt(call->key, call->cancel);
+  }
+  if (!known.ok()) co_return known;
   auto it = sandboxes_.find(uid);
-  if (it == sandboxes_.end() || it->second->identity().tenant != who.tenant ||
+  if (it == sandboxes_.end() || it->second->identity().tenant != call->who.tenant ||
       it->second->state() == SandboxState::kReleasing) {
     co_return ReceiptGone();
   }

@@ -20,9 +20,12 @@ constexpr size_t kReleasesAtOnce = 16;
 Task<absl::StatusOr<Released>> Broker::Release(Principal who, std::string text) {
   const auto handle = OpenHandle(who, text);
   if (!handle.ok()) co_return handle.status();
+  const absl::Status settled = co_await Settle(who, text, CancelToken());
+  if (!settled.ok()) co_return settled;
   const auto it = sandboxes_.find(handle->uid);
   Released released;
-  if (it == sandboxes_.end() || it->second->state() == SandboxState::kReleasing) {
+  const bool under_way = it != sandboxes_.end() && it->second->release_under_way();
+  if (it == sandboxes_.end() || under_way) {
     released.already_gone = true;
     co_return released;
   }
@@ -84,6 +87,8 @@ Task<absl::Status> Broker::Destroy(std::string uid, Reason reason, std::string c
   if (it != sandboxes_.end()) it->second->MarkReleasing(reason, cause);
   const absl::Status status = co_await backend_.Release(uid);
   if (status.ok()) Gone(uid, reason, cause);
+  const auto left = sandboxes_.find(uid);
+  if (left != sandboxes_.end()) left->second->OnReleaseFailed();
   co_return status;
 }
 
@@ -92,38 +97,31 @@ void Broker::Gone(const std::string& uid, Reason reason, const std::string& caus
   if (it == sandboxes_.end()) return;
   const std::unique_ptr<Sandbox> sandbox = std::move(it->second);
   sandboxes_.erase(it);
-  remembered_[uid] = {reason, cause};
-  remembered_order_.push_back(uid);
-  while (remembered_order_.size() > settings_.max_remembered) {
-    remembered_.erase(remembered_order_.front());
-    remembered_order_.pop_front();
-  }
+  TellRemoved(*sandbox, reason, cause);
+  Keep(uid, reason, cause);
   // A cause may be the backend's own words, which are no label.
-  metrics_.CountRelease(sandbox->state() == SandboxState::kReleasing ? cause : "agent_lost");
+  const bool ours = sandbox->state() == SandboxState::kReleasing;
+  const bool elsewhere = cause == kDeletedElsewhere || reason == Reason::kLeaseExpired;
+  metrics_.CountRelease(ours ? cause : elsewhere ? std::string(kDeletedElsewhere) : "agent_lost");
   agent::Ended ended;
   if (reason == Reason::kLeaseExpired) {
     ended = LeaseExpiredEnd();
-  } else if (sandbox->state() == SandboxState::kReleasing) {
+  } else if (ours || elsewhere) {
     ended.mutable_sandbox_gone()->set_cause(cause);
   } else {
     ended = AgentLostEnd(cause);
   }
   sandbox->OnGone(ended);
+  Wake(&settling_, uid, absl::OkStatus());
 }
 
-void Broker::OnLeaseOver(const std::string& uid) {
-  SANDBROKER_FAIL_POINT("lease.over");
-  obs::Log(obs::Level::kInfo, "lease ended, taking the sandbox back", {{"sandbox", uid}});
-  // Named, not a temporary: the lambda's captures must outlive the coroutine.
-  const auto task = [](Broker* broker, std::string id) -> Task<void> {
-    const std::string cause = "lease_expired";
-    const absl::Status status = co_await broker->Destroy(id, Reason::kLeaseExpired, cause);
-    if (!status.ok()) {
-      obs::Log(obs::Level::kError, "sandbox of an ended lease could not be destroyed",
-               {{"sandbox", id}, {"status", status.ToString()}});
-    }
-  };
-  scope_.Spawn("lease over", task(this, uid));
+void Broker::Keep(const std::string& uid, Reason reason, const std::string& cause) {
+  if (!remembered_.insert_or_assign(uid, Memory{reason, cause}).second) return;
+  remembered_order_.push_back(uid);
+  while (remembered_order_.size() > settings_.max_remembered) {
+    remembered_.erase(remembered_order_.front());
+    remembered_order_.pop_front();
+  }
 }
 
 void Broker::OnSandboxGone(const std::string& uid, const std::string& cause) {
@@ -133,6 +131,9 @@ void Broker::OnSandboxGone(const std::string& uid, const std::string& cause) {
     // Whoever releases it may have given up waiting.
     const std::string why = it->second->release_cause();
     return Gone(uid, it->second->release_reason(), why);
+  }
+  if (cause == kDeletedElsewhere && it->second->lease().Over(scheduler_.WallNow())) {
+    return Gone(uid, Reason::kLeaseExpired, "lease_expired");
   }
   obs::Log(obs::Level::kWarning, "sandbox ended by itself", {{"sandbox", uid}, {"cause", cause}});
   Gone(uid, Reason::kSandboxGone, cause);

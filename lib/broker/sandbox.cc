@@ -14,6 +14,8 @@ namespace {
 
 // After a lease could not be written.
 constexpr Duration kWritePause = std::chrono::seconds(1);
+// After its end could not be settled with the backend.
+constexpr Duration kEndPause = std::chrono::seconds(5);
 // A call that finds less than this on the lease has it written before it begins.
 constexpr Duration kThinLease = std::chrono::seconds(5);
 
@@ -40,13 +42,26 @@ Claim Sandbox::ClaimWith(WallTime until, bool outage_ttl) const {
           outage_ttl,       identity_.receipt, identity_.token};
 }
 
+Claim Sandbox::claim() const {
+  Claim claim = ClaimWith(lease_.until(), lease_.outage_ttl());
+  claim.token = kept_token_;
+  return claim;
+}
+
+void Sandbox::Keep(const Claim& claim, std::function<void(absl::Status)> done) {
+  std::optional<Claim> base;
+  if (begun_) base = this->claim();
+  hooks_.keep(claim, std::move(base), std::move(done));
+}
+
 Task<absl::Status> Sandbox::KeepNow() {
   OneShot<absl::Status> kept;
-  hooks_.keep(ClaimWith(lease_.until(), lease_.outage_ttl()),
-              [kept](absl::Status status) { kept.Set(std::move(status)); });
+  Keep(ClaimWith(lease_.until(), lease_.outage_ttl()),
+       [kept](absl::Status status) { kept.Set(std::move(status)); });
   const auto alive = alive_;
   absl::Status status = co_await kept.Wait();
   if (!*alive) status = MakeError(Reason::kSandboxGone, "the sandbox ended meanwhile");
+  if (status.ok()) kept_token_ = identity_.token;
   co_return status;
 }
 
@@ -57,7 +72,9 @@ Task<absl::Status> Sandbox::Establish() {
 }
 
 void Sandbox::Restore() {
-  state_ = link_ ? SandboxState::kReady : SandboxState::kUnreachable;
+  begun_ = true;
+  kept_token_ = identity_.token;
+  ShowState();
   const auto until = lease_.AfterOutage(scheduler_.WallNow());
   ArmWarning();
   if (until) return WriteLease(*until, Why::kOutage);
@@ -67,9 +84,8 @@ void Sandbox::Restore() {
 
 // What the record says is true from here on.
 void Sandbox::Begin() {
-  if (state_ == SandboxState::kStarting) {
-    state_ = link_ ? SandboxState::kReady : SandboxState::kUnreachable;
-  }
+  begun_ = true;
+  if (state_ == SandboxState::kStarting) ShowState();
   PushBackstop();
   ArmLook();
   ArmWarning();
@@ -78,6 +94,50 @@ void Sandbox::Begin() {
 Task<absl::Status> Sandbox::Restamp(std::string token) {
   identity_.token = std::move(token);
   co_return co_await KeepNow();
+}
+
+void Sandbox::ShowState() {
+  state_ = !begun_ ? SandboxState::kStarting
+           : link_ ? SandboxState::kReady
+                   : SandboxState::kUnreachable;
+  hooks_.changed();
+}
+
+void Sandbox::TakeOver(const Claim& claim) {
+  overtaken_ = true;
+  identity_.token = kept_token_ = claim.token;
+  lease_.TakeOver(claim.until, claim.outage_ttl);
+  // What is being handed out or written tells the agent when it is.
+  if (begun_) PushBackstop();
+  hooks_.changed();
+}
+
+void Sandbox::OnClaimChanged(const Claim& claim) {
+  TakeOver(claim);
+  if (begun_ && state_ != SandboxState::kReleasing && !writing_) ArmLook();
+}
+
+bool Sandbox::StillOver(const Claim& record) {
+  TakeOver(record);
+  const bool over = lease_.Decide(scheduler_.WallNow(), Look::kIdle) == Lease::Verdict::kTakeBack;
+  if (writing_) return false;
+  if (over && !touched_ && relays_.empty()) return true;
+  if (over) Touch();  // somebody came since the agent was asked
+  if (over && !writing_) LookAfterWrite();
+  if (!over) ArmLook();
+  return false;
+}
+
+void Sandbox::LookLater() {
+  look_timer_ = scheduler_.After(kEndPause, [this] { OnLook(); });
+}
+
+void Sandbox::LookAfterWrite() {
+  look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
+}
+
+void Sandbox::EndLater() {
+  look_timer_ = scheduler_.After(kEndPause, [this] { hooks_.over(); });
 }
 
 void Sandbox::Touch() {
@@ -89,11 +149,12 @@ void Sandbox::Touch() {
 
 void Sandbox::WriteLease(WallTime until, Why why) {
   writing_ = true;
+  overtaken_ = false;
   SANDBROKER_FAIL_POINT("lease.before_write");
-  hooks_.keep(ClaimWith(until, why == Why::kOutage),
-              [this, alive = alive_, until, why](const absl::Status& status) {
-                if (*alive) OnLeaseWritten(until, why, status);
-              });
+  Keep(ClaimWith(until, why == Why::kOutage),
+       [this, alive = alive_, until, why](const absl::Status& status) {
+         if (*alive) OnLeaseWritten(until, why, status);
+       });
 }
 
 void Sandbox::OnLeaseWritten(WallTime until, Why why, const absl::Status& status) {
@@ -101,15 +162,19 @@ void Sandbox::OnLeaseWritten(WallTime until, Why why, const absl::Status& status
   writing_ = false;
   write_error_ = status;
   if (status.ok()) {
-    why == Why::kOutage ? lease_.WrittenAfterOutage(until) : lease_.Written(until);
+    // Activity counts beside what another replica has written; a ttl for an outage may have been
+    // given, or not be needed any more, and then it has been told what stands.
+    if (why == Why::kActivity) lease_.Written(until);
+    if (why == Why::kOutage && !overtaken_) lease_.WrittenAfterOutage(until);
     PushBackstop();
     ArmLook();
+    hooks_.changed();
   } else {
     obs::Log(obs::Level::kWarning, "a lease could not be written",
              {{"sandbox", identity_.uid}, {"why", MessageOf(status)}});
     write_again_ = scheduler_.Now() + kWritePause;
     // What was activity in vain is not asked for again: the lease ends as it is written.
-    look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
+    LookAfterWrite();
   }
   const auto late = std::exchange(late_, {});
   for (const auto& relay : late) {
@@ -142,7 +207,8 @@ void Sandbox::PushBackstop() {
 }
 
 void Sandbox::ArmLook() {
-  const Duration until_look = lease_.NextLook() - scheduler_.WallNow();
+  const WallTime now = scheduler_.WallNow();
+  const Duration until_look = lease_.NextWake(now) - now;
   look_timer_ = scheduler_.After(std::max(until_look, Duration(0)), [this] { OnLook(); });
 }
 
@@ -166,6 +232,12 @@ void Sandbox::Warn() {
 void Sandbox::OnLook() {
   // What is being written looks again when it is.
   if (state_ == SandboxState::kReleasing || writing_) return;
+  if (lease_.KeepsAhead(scheduler_.WallNow())) {
+    // Other replicas will look: what is attached here keeps the lease ahead of that.
+    if (!relays_.empty()) Touch();
+    if (!writing_) ArmLook();
+    return;
+  }
   SANDBROKER_FAIL_POINT("lease.look");
   touched_ = false;
   // An agent whose answer can change nothing is not asked.
@@ -190,7 +262,7 @@ void Sandbox::Judge(Look look) {
       return ArmLook();
     case Lease::Verdict::kRenew:
       Touch();
-      if (!writing_) look_timer_ = scheduler_.After(kWritePause, [this] { OnLook(); });
+      if (!writing_) LookAfterWrite();
       return;
     case Lease::Verdict::kWaitForBackstop:
       look_timer_ = scheduler_.After(lease_.backstop() - now, [this] { OnLook(); });
@@ -236,16 +308,23 @@ void Sandbox::MarkReleasing(Reason reason, const std::string& cause) {
   state_ = SandboxState::kReleasing;
   release_reason_ = reason;
   release_cause_ = cause;
+  if (begun_) hooks_.changed();
+}
+
+void Sandbox::Spare() {
+  if (state_ != SandboxState::kReleasing) return;
+  ShowState();
+  if (begun_ && !writing_) ArmLook();
 }
 
 void Sandbox::OnLinkLost() {
   link_.reset();
-  if (state_ == SandboxState::kReady) state_ = SandboxState::kUnreachable;
+  if (state_ == SandboxState::kReady) ShowState();
 }
 
 void Sandbox::OnLinkRestored(std::shared_ptr<AgentLink> link) {
   link_ = std::move(link);
-  if (state_ == SandboxState::kUnreachable) state_ = SandboxState::kReady;
+  if (state_ == SandboxState::kUnreachable) ShowState();
   if (state_ != SandboxState::kStarting) {
     PushBackstop();
     ArmLook();  // one that found no link was left to the backstop

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,17 @@ class Sandbox final : public RelayOwner {
     Labels labels;
     std::string receipt = {};  // key; empty = acquired without a request_id
     std::string token = {};    // under which that receipt is bound
+    std::string name = {};     // Binding::name
   };
   struct Hooks {
     // The lease has ended for certain; take the sandbox back.
     std::function<void()> over;
-    // Keeps a claim beyond this process; `done` says whether it is. Calls take effect in order.
-    std::function<void(Claim, std::function<void(absl::Status)> done)> keep;
+    // Keeps a claim beyond this process; `done` says whether it is. `base`: what was known to stand
+    // there. Calls take effect in order.
+    std::function<void(Claim, std::optional<Claim> base, std::function<void(absl::Status)> done)>
+        keep;
+    // What its holder sees of it has changed, or may be seen from now on.
+    std::function<void()> changed = [] {};
   };
   // Begins in state kStarting: nobody may be told of it before Establish or Restore. `scheduler`
   // and `metrics` outlive it.
@@ -57,6 +63,16 @@ class Sandbox final : public RelayOwner {
   void Restore();
   // Another try of the same request takes it over, under this token.
   Task<absl::Status> Restamp(std::string token);
+  // Another replica has written it. The lease never moves back.
+  void OnClaimChanged(const Claim& claim);
+  // What the record says now that its lease is to end for good: whether it still is over, idle as
+  // it was seen to be. If not, it is looked at again.
+  bool StillOver(const Claim& record);
+  // Its record could not be read, or its end not be brought about: again after a while.
+  void LookLater();
+  void EndLater();
+  // What is known to stand there.
+  Claim claim() const;
   // A call of the caller: keeps the lease ahead of now.
   void Touch();
   // The same; answers once what it finds on the lease is written.
@@ -67,6 +83,11 @@ class Sandbox final : public RelayOwner {
   void OnLinkRestored(std::shared_ptr<AgentLink> link);
   // It is being taken back, for this reason; the first one counts.
   void MarkReleasing(Reason reason, const std::string& cause);
+  // It may be there still: whoever releases it again is not told that it is gone.
+  void OnReleaseFailed() { release_failed_ = true; }
+  bool release_under_way() const { return state_ == SandboxState::kReleasing && !release_failed_; }
+  // It is not taken back after all: another replica's claim stands.
+  void Spare();
   Reason release_reason() const { return release_reason_; }
   const std::string& release_cause() const { return release_cause_; }
   // Gone for certain: every attached call hears `ended`.
@@ -84,11 +105,15 @@ class Sandbox final : public RelayOwner {
  private:
   Claim ClaimWith(WallTime until, bool outage_ttl) const;
   Task<absl::Status> KeepNow();
+  void Keep(const Claim& claim, std::function<void(absl::Status)> done);
   void Begin();
+  void TakeOver(const Claim& claim);
+  void ShowState();
   enum class Why { kActivity, kOutage };
   void WriteLease(WallTime until, Why why);
   void OnLeaseWritten(WallTime until, Why why, const absl::Status& status);
   void ArmLook();
+  void LookAfterWrite();
   void OnLook();
   void Judge(Look look);
   void ArmWarning();
@@ -103,13 +128,17 @@ class Sandbox final : public RelayOwner {
   const std::string incarnation_;
   Hooks hooks_;
   SandboxState state_ = SandboxState::kStarting;
+  bool begun_ = false;      // its claim stands; somebody may have been told of it
+  std::string kept_token_;  // as it stands in the claim
   Reason release_reason_ = Reason::kSandboxGone;
   std::string release_cause_;
+  bool release_failed_ = false;
   std::map<ExecutionRelay*, std::shared_ptr<ExecutionRelay>> relays_;
   std::unique_ptr<Timer> look_timer_;            // wakes the look after the lease's end
   std::unique_ptr<Timer> warn_timer_;            // tells open streams that the hard end is near
   bool touched_ = false;                         // since the last look began
   bool writing_ = false;                         // the lease
+  bool overtaken_ = false;                       // by another replica's write, since that began
   Time write_again_ = Time::min();               // not before, after a failure
   absl::Status write_error_;                     // of the last one
   std::vector<OneShot<absl::Status>> renewals_;  // wait for the present write

@@ -14,6 +14,8 @@
 namespace sandbroker::config {
 
 struct ServerConfig {
+  // Where sandboxes come from: local | kubernetes.
+  std::string backend = "local";
   // TCP address of the API; empty or "off" = none. Port 0 takes any free one.
   std::string listen = "127.0.0.1:7443";
   // Path of a unix socket that serves the API as well; empty = none.
@@ -72,6 +74,27 @@ struct LocalConfig {
   Duration relink_bound = std::chrono::seconds(30);
 };
 
+// Read when server.backend is kubernetes.
+struct KubernetesConfig {
+  // Access as kubectl has it; empty = the service account of the pod this runs in.
+  std::string kubeconfig;
+  // One of its contexts; empty = its current one.
+  std::string context;
+  // Of claims, pools and pods; empty = that of the context or of the service account.
+  std::string space;
+  // Where the agent listens in every pod, TCP.
+  uint32_t agent_port = 7444;
+  // Secret that holds the keys of handles and links; made if it is not there.
+  std::string key_secret = "sandbroker-keys";
+  // Longest time one request to the API server may take.
+  Duration request_bound = std::chrono::seconds(10);
+  // From a pod that is ready to its agent's first answer.
+  Duration dial_bound = std::chrono::seconds(10);
+  // For how long a lost link is dialled again before the sandbox counts as unreachable for good.
+  Duration relink_bound = std::chrono::seconds(30);
+};
+
+// Of local pools only.
 struct TemplateConfig {
   // Folder that becomes the read-only root; empty = the host's /usr and a minimal /etc.
   std::string rootfs;
@@ -93,14 +116,17 @@ struct TemplateConfig {
 
 struct PoolConfig {
   bool enabled = true;
+  // Of a local pool.
   std::string template_name = "default";
-  // Started ahead and waiting.
+  // On Kubernetes: its SandboxWarmPool; empty = one of the pool's name.
+  std::string warm_pool;
+  // Started ahead and waiting. Of a local pool; on Kubernetes the SandboxWarmPool's replicas.
   uint32_t warm = 2;
   // Most sandboxes at once, whatever their state.
   uint32_t limit = 64;
   // Most callers queued in Acquire.
   uint32_t max_waiting = 1024;
-  // Most sandboxes being started at once.
+  // Most sandboxes being started at once. Of a local pool.
   uint32_t max_starting = 4;
 };
 
@@ -109,6 +135,7 @@ struct Config {
   LogConfig log;
   DrainConfig drain;
   LocalConfig local;
+  KubernetesConfig kubernetes;
   // By name; "default" of both is always there, though a pool can be disabled.
   std::map<std::string, TemplateConfig> templates = {{"default", {}}};
   std::map<std::string, PoolConfig> pools = {{"default", {}}};

@@ -16,6 +16,8 @@ namespace {
 #define SERVER(FIELD) SANDBROKER_SLOT(Config, FIELD)
 
 constexpr Knob<Config> kServerKnobs[] = {
+    {"server", "backend", "backend", "local | kubernetes: where sandboxes come from",
+     SERVER(server.backend)},
     {"server", "listen", "listen", "loopback HOST:PORT of the API; port 0 = any free; off = none",
      SERVER(server.listen)},
     {"server", "unix_socket", "unix", "path of a unix socket that serves the API as well",
@@ -64,6 +66,22 @@ constexpr Knob<Config> kServerKnobs[] = {
      SERVER(local.start_bound)},
     {"local", "relink_bound", "relink-bound", "how long a lost link is dialled again",
      SERVER(local.relink_bound)},
+    {"kubernetes", "kubeconfig", "kubeconfig", "access as kubectl has it; empty = in-cluster",
+     SERVER(kubernetes.kubeconfig)},
+    {"kubernetes", "context", "kube-context", "one of its contexts; empty = the current one",
+     SERVER(kubernetes.context)},
+    {"kubernetes", "namespace", "namespace", "of claims and pods; empty = the context's",
+     SERVER(kubernetes.space)},
+    {"kubernetes", "agent_port", "agent-port", "where the agent listens in every pod",
+     SERVER(kubernetes.agent_port)},
+    {"kubernetes", "key_secret", "key-secret", "Secret of the keys; made if it is not there",
+     SERVER(kubernetes.key_secret)},
+    {"kubernetes", "request_bound", "request-bound", "longest time of one request to the API",
+     SERVER(kubernetes.request_bound)},
+    {"kubernetes", "dial_bound", "dial-bound", "from a ready pod to its agent's first answer",
+     SERVER(kubernetes.dial_bound)},
+    {"kubernetes", "relink_bound", "pod-relink-bound",
+     "how long a pod's lost link is dialled again", SERVER(kubernetes.relink_bound)},
 };
 
 constexpr Knob<TemplateConfig> kTemplateKnobs[] = {
@@ -84,6 +102,8 @@ constexpr Knob<TemplateConfig> kTemplateKnobs[] = {
 constexpr Knob<PoolConfig> kPoolKnobs[] = {
     {"", "enabled", "", "false = the pool does not exist", SANDBROKER_SLOT(PoolConfig, enabled)},
     {"", "template", "", "name of a template", SANDBROKER_SLOT(PoolConfig, template_name)},
+    {"", "warm_pool", "", "on Kubernetes: the SandboxWarmPool; empty = of the pool's name",
+     SANDBROKER_SLOT(PoolConfig, warm_pool)},
     {"", "warm", "", "started ahead and waiting", SANDBROKER_SLOT(PoolConfig, warm)},
     {"", "limit", "", "most sandboxes at once", SANDBROKER_SLOT(PoolConfig, limit)},
     {"", "max_waiting", "", "most callers queued", SANDBROKER_SLOT(PoolConfig, max_waiting)},

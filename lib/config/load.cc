@@ -27,6 +27,7 @@ struct Flags {
   std::optional<std::string> help;
   bool check = false;
   bool print = false;
+  bool agent_key = false;
   bool doctor = false;
   bool json = false;
   bool version = false;
@@ -40,6 +41,8 @@ absl::StatusOr<Flags> ParseFlags(const std::vector<std::string>& args) {
   app.add_option("--config", values["config"], "YAML file (SANDBROKER_CONFIG)");
   app.add_flag("--check-config", flags.check, "check the configuration, start nothing");
   app.add_flag("--print-config", flags.print, "print the effective configuration, start nothing");
+  app.add_flag("--print-agent-key", flags.agent_key,
+               "print the public key for agents on TCP, start nothing");
   CLI::Option* doctor = app.add_flag("--doctor", flags.doctor,
                                      "show which protections this host offers, start nothing");
   app.add_flag("--json", flags.json, "with --doctor: one JSON object")->needs(doctor);
@@ -134,7 +137,7 @@ void Settle(const Surroundings& around, Config* config) {
   if (server.admin == "off") server.admin.clear();
   if (server.state_dir.empty()) server.state_dir = DefaultStateDir(around);
   std::vector<std::string*> paths = {&server.unix_socket, &server.state_dir, &server.port_file,
-                                     &server.agent};
+                                     &server.agent, &config->kubernetes.kubeconfig};
   for (auto& [name, settings] : config->templates) paths.push_back(&settings.rootfs);
   for (std::string* path : paths) {
     if (path->empty() || path->front() == '/') continue;
@@ -190,6 +193,7 @@ absl::StatusOr<Invocation> Load(const Surroundings& surroundings) {
   SANDBROKER_RETURN_IF_ERROR(Validate(config));
   if (flags->print) return Print(WriteYaml(config));
   if (flags->check) invocation.action = Invocation::Action::kCheckConfig;
+  if (flags->agent_key) invocation.action = Invocation::Action::kPrintAgentKey;
   if (flags->doctor) invocation.action = Invocation::Action::kDoctor;
   invocation.json = flags->json;
   return invocation;

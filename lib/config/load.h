@@ -21,7 +21,7 @@ struct Surroundings {
 Surroundings CurrentSurroundings(int argc, const char* const* argv);
 
 struct Invocation {
-  enum class Action { kServe, kCheckConfig, kDoctor, kPrint };
+  enum class Action { kServe, kCheckConfig, kDoctor, kPrint, kPrintAgentKey };
   Action action = Action::kServe;
   // For kPrint: help, version or the effective configuration.
   std::string text;

@@ -113,6 +113,7 @@ TEST(Load, RelativePaths_BecomeAbsolute) {
 
 TEST(Load, CheckAndPrintAndVersionAndHelp_StartNothing) {
   EXPECT_EQ(Load(With({"--check-config"}))->action, Invocation::Action::kCheckConfig);
+  EXPECT_EQ(Load(With({"--print-agent-key"}))->action, Invocation::Action::kPrintAgentKey);
   EXPECT_EQ(Load(With({"--doctor"}))->action, Invocation::Action::kDoctor);
   EXPECT_TRUE(Load(With({"--doctor", "--json"}))->json);
   EXPECT_NE(ErrorOf(With({"--json"})).find("--doctor"), std::string::npos);

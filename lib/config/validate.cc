@@ -149,6 +149,9 @@ absl::Status CheckPool(const std::string& name, const PoolConfig& pool, const Co
     return Bad(StrCat(knob, ".template"),
                StrCat("there is no template '", pool.template_name.substr(0, 64), "'"));
   }
+  if (!pool.warm_pool.empty()) {
+    SANDBROKER_RETURN_IF_ERROR(CheckName(StrCat(knob, ".warm_pool"), pool.warm_pool));
+  }
   SANDBROKER_RETURN_IF_ERROR(CheckCount(StrCat(knob, ".limit"), pool.limit, 1, 100000));
   SANDBROKER_RETURN_IF_ERROR(CheckCount(StrCat(knob, ".warm"), pool.warm, 0, pool.limit));
   SANDBROKER_RETURN_IF_ERROR(CheckCount(StrCat(knob, ".max_waiting"), pool.max_waiting, 0, 100000));
@@ -177,6 +180,24 @@ absl::Status CheckLocal(const Config& config) {
                        std::chrono::hours(24));
 }
 
+absl::Status CheckKubernetes(const KubernetesConfig& kubernetes) {
+  using std::chrono::hours;
+  using std::chrono::milliseconds;
+  if (!kubernetes.space.empty()) {
+    SANDBROKER_RETURN_IF_ERROR(CheckName("kubernetes.namespace", kubernetes.space));
+  }
+  SANDBROKER_RETURN_IF_ERROR(CheckName("kubernetes.key_secret", kubernetes.key_secret));
+  if (kubernetes.kubeconfig.empty() && !kubernetes.context.empty()) {
+    return Bad("kubernetes.context", "is set, but kubernetes.kubeconfig is not");
+  }
+  SANDBROKER_RETURN_IF_ERROR(CheckCount("kubernetes.agent_port", kubernetes.agent_port, 1, 65535));
+  SANDBROKER_RETURN_IF_ERROR(CheckDuration("kubernetes.request_bound", kubernetes.request_bound,
+                                           milliseconds(100), hours(1)));
+  SANDBROKER_RETURN_IF_ERROR(
+      CheckDuration("kubernetes.dial_bound", kubernetes.dial_bound, milliseconds(100), hours(1)));
+  return CheckDuration("kubernetes.relink_bound", kubernetes.relink_bound, Duration(0), hours(24));
+}
+
 }  // namespace
 
 absl::Status Validate(const Config& config) {
@@ -188,6 +209,9 @@ absl::Status Validate(const Config& config) {
   for (const auto& [name, pool] : config.pools) {
     SANDBROKER_RETURN_IF_ERROR(CheckPool(name, pool, config));
   }
+  SANDBROKER_RETURN_IF_ERROR(
+      CheckOneOf("server.backend", config.server.backend, {"local", "kubernetes"}));
+  if (config.server.backend == "kubernetes") return CheckKubernetes(config.kubernetes);
   return CheckLocal(config);
 }
 

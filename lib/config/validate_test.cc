@@ -66,6 +66,7 @@ TEST(Validate, EachValueOutOfRange_IsRefusedByItsName) {
       {"server.max_streams_per_sandbox", [](Config& c) { c.server.max_streams_per_sandbox = 0; }},
       {"server.lease_margin", [](Config& c) { c.server.lease_margin = hours(1); }},
       {"server.min_backstop", [](Config& c) { c.server.min_backstop = Duration(0); }},
+      {"server.backend", [](Config& c) { c.server.backend = "cloud"; }},
       {"log.format", [](Config& c) { c.log.format = "xml"; }},
       {"log.level", [](Config& c) { c.log.level = "loud"; }},
       {"drain.delay", [](Config& c) { c.drain.delay = hours(1); }},
@@ -97,6 +98,32 @@ TEST(Validate, EachValueOutOfRange_IsRefusedByItsName) {
     EXPECT_TRUE(error.starts_with(std::string(bad.knob) + ": ")) << bad.knob << " gave " << error;
     EXPECT_EQ(error.find("s3cret"), std::string::npos);
   }
+}
+
+TEST(Validate, Kubernetes_IsCheckedWhereItIsTheBackend) {
+  using std::chrono::hours;
+  const BadCase cases[] = {
+      {"kubernetes.namespace", [](Config& c) { c.kubernetes.space = "a/b"; }},
+      {"kubernetes.context", [](Config& c) { c.kubernetes.context = "dev"; }},
+      {"kubernetes.key_secret", [](Config& c) { c.kubernetes.key_secret = ""; }},
+      {"kubernetes.agent_port", [](Config& c) { c.kubernetes.agent_port = 65536; }},
+      {"kubernetes.request_bound", [](Config& c) { c.kubernetes.request_bound = Duration(0); }},
+      {"kubernetes.dial_bound", [](Config& c) { c.kubernetes.dial_bound = Duration(0); }},
+      {"kubernetes.relink_bound", [](Config& c) { c.kubernetes.relink_bound = hours(25); }},
+      {"pools.default.warm_pool", [](Config& c) { c.pools["default"].warm_pool = "-"; }},
+  };
+  for (const BadCase& bad : cases) {
+    const std::string error = ErrorAfter([&bad](Config& c) {
+      c.server.backend = "kubernetes";
+      bad.change(c);
+    });
+    EXPECT_TRUE(error.starts_with(std::string(bad.knob) + ": ")) << bad.knob << " gave " << error;
+  }
+  EXPECT_EQ(ErrorAfter([](Config& c) {
+              c.server.backend = "kubernetes";
+              c.local.uid_count = 1;  // no local sandboxes there
+            }),
+            "OK");
 }
 
 TEST(Validate, DisabledPool_NeedsNoUids) {

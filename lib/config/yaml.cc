@@ -31,7 +31,8 @@ class Reader {
                      }
                      if (key == "pools") return ReadNamed(value, key, &config_.pools);
                      if (IsSection(key)) return ReadSection(value, key);
-                     return Unknown(mark, key, "drain, local, log, pools, server, templates");
+                     return Unknown(mark, key,
+                                    "drain, kubernetes, local, log, pools, server, templates");
                    });
   }
 
@@ -243,7 +244,7 @@ std::string WriteYaml(const Config& config) {
   Config copy = config;  // slots point into something that can be changed
   YAML::Emitter out;
   out << YAML::BeginMap;
-  for (const std::string_view section : {"server", "log", "drain", "local"}) {
+  for (const std::string_view section : {"server", "log", "drain", "local", "kubernetes"}) {
     out << YAML::Key << std::string(section) << YAML::Value << YAML::BeginMap;
     WriteKnobs(out, ServerKnobs(), section, copy);
     out << YAML::EndMap;

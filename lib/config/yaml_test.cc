@@ -70,8 +70,8 @@ TEST(ReadYaml, UnknownKey_IsRefusedWithItsLine) {
   EXPECT_EQ(Error("server:\n  listne: x\n").substr(0, 37), "f.yaml:2: unknown key server.listne (");
   EXPECT_EQ(Error("\nsevrer:\n").substr(0, 30), "f.yaml:2: unknown key sevrer (");
   EXPECT_EQ(Error("pools:\n  a:\n    wram: 1\n"),
-            "f.yaml:3: unknown key pools.a.wram (known here: enabled, template, warm, limit, "
-            "max_waiting, max_starting)");
+            "f.yaml:3: unknown key pools.a.wram (known here: enabled, template, warm_pool, warm, "
+            "limit, max_waiting, max_starting)");
   EXPECT_EQ(Error("templates:\n  a:\n    root: /\n"),
             "f.yaml:3: unknown key templates.a.root (known here: rootfs, workspace, tmp, "
             "memory, pids, limits, open_files, env)");

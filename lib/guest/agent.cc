@@ -22,7 +22,6 @@ namespace {
 using boost::system::error_code;
 
 constexpr Duration kSweepInterval = std::chrono::seconds(15);
-constexpr Duration kAcceptPause = std::chrono::milliseconds(100);
 constexpr int kMaxReportedIds = 64;
 constexpr Duration kEndAllBound = std::chrono::seconds(5);
 // Output that a reader has fetched to its end is kept for second readers up to this much in all.
@@ -34,14 +33,11 @@ absl::Status Errno(const std::string& what) {
 
 }  // namespace
 
-Agent::Agent(boost::asio::io_context& io, AgentOptions options, std::string secret)
+Agent::Agent(boost::asio::io_context& io, AgentOptions options)
     : io_(io),
       options_(std::move(options)),
-      secret_(std::move(secret)),
       shop_(io, NewId(), options_.output_budget),
       table_(shop_.boot_id, options_.executions),
-      acceptor_(io),
-      accept_timer_(io),
       signals_(io),
       backstop_(io),
       sweep_(io),
@@ -52,7 +48,7 @@ Agent::~Agent() {
   KillEverything();
 }
 
-absl::Status Agent::Start() {
+absl::Status Agent::Start(Credentials credentials) {
   // Programs share our uid: without this they could read our memory and environment.
   ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -66,21 +62,15 @@ absl::Status Agent::Start() {
   // A broker that dies before it has said anything leaves no agent behind.
   if (options_.backstop_ms != 0) SetBackstop(std::chrono::milliseconds(options_.backstop_ms));
   SANDBROKER_RETURN_IF_ERROR(WatchSignals());
-  return Listen();
+  return Listen(std::move(credentials));
 }
 
-absl::Status Agent::Listen() {
-  error_code error;
-  const boost::asio::local::stream_protocol protocol;
-  if (options_.listen_fd >= 0) {
-    acceptor_.assign(protocol, options_.listen_fd, error);
-  } else {
-    acceptor_.open(protocol, error);
-    if (!error) acceptor_.bind({options_.listen_unix}, error);
-  }
-  if (!error) acceptor_.listen(128, error);
-  if (error) return absl::InternalError(StrCat("listening socket: ", error.message()));
-  Accept();
+absl::Status Agent::Listen(Credentials credentials) {
+  auto listener = OpenListener(io_, options_, std::move(credentials));
+  if (!listener.ok()) return listener.status();
+  listener_ = *std::move(listener);
+  listener_->Accept(
+      [this](std::shared_ptr<LinkSocket> socket) { OnConnection(std::move(socket)); });
   return absl::OkStatus();
 }
 
@@ -101,29 +91,28 @@ int Agent::Run() {
   return 0;
 }
 
-void Agent::Accept() {
-  acceptor_.async_accept(io_, [this](error_code error, UnixSocket socket) {
-    if (error == boost::asio::error::operation_aborted) return;
-    if (!error) {
-      OnConnection(std::move(socket));
-      return Accept();
-    }
-    // Out of descriptors, most likely: some will come back.
-    accept_timer_.expires_after(kAcceptPause);
-    accept_timer_.async_wait([this](error_code stopped) {
-      if (!stopped) Accept();
-    });
-  });
-}
-
-void Agent::OnConnection(UnixSocket socket) {
+void Agent::OnConnection(std::shared_ptr<LinkSocket> socket) {
   const size_t proven =
       std::count_if(links_.begin(), links_.end(), [](const auto& link) { return link->proven(); });
-  const bool crowded = links_.size() - proven >= options_.max_strangers;
-  if (shutting_down_ || crowded || proven >= options_.max_links) return;
+  if (shutting_down_ || proven >= options_.max_links) return;
+  if (links_.size() - proven >= options_.max_strangers && !MakeRoomForStranger()) return;
   auto link = std::make_shared<Link>(std::move(socket), this, options_.handshake_bound);
   links_.insert(link);
   link->Start();
+}
+
+// Where anybody can connect, a crowd must not keep the broker out for as long as it likes to wait:
+// the oldest goes. A broker needs a few milliseconds of being among the newest.
+bool Agent::MakeRoomForStranger() {
+  if (!listener_->open_to_strangers()) return false;
+  const auto oldest =
+      std::min_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) {
+        return std::pair(a->proven(), a->since()) < std::pair(b->proven(), b->since());
+      });
+  const std::shared_ptr<Link> dropped = *oldest;
+  links_.erase(oldest);
+  dropped->Drop();
+  return true;
 }
 
 void Agent::OnLinkClosed(Link* link) {
@@ -361,7 +350,7 @@ void Agent::DropExpired() {
 
 void Agent::Shutdown(const std::string& why) {
   if (std::exchange(shutting_down_, true)) return;
-  acceptor_.close();
+  listener_->Close();
   std::vector<std::shared_ptr<Execution>> all;
   for (const auto& [id, execution] : executions_) all.push_back(execution);
   for (const auto& execution : all) execution->Terminate(options_.shutdown_grace);

@@ -2,9 +2,7 @@
 // its backstop runs out. Everything runs on the thread that calls Run.
 #pragma once
 
-#include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,22 +12,23 @@
 #include "lib/guest/core/execution_table.h"
 #include "lib/guest/execution.h"
 #include "lib/guest/link.h"
+#include "lib/guest/listener.h"
 #include "lib/guest/options.h"
 
 namespace sandbroker::guest {
 
 class Agent final : public LinkOwner {
  public:
-  Agent(boost::asio::io_context& io, AgentOptions options, std::string secret);
+  Agent(boost::asio::io_context& io, AgentOptions options);
   ~Agent() override;
 
   // Prepares the process (signals, limits, environment) and listens.
-  absl::Status Start();
+  absl::Status Start(Credentials credentials);
   // Until told to end; answers the exit code.
   int Run();
 
   agent::v1::AgentHello Hello() const override;
-  const std::string& secret() const override { return secret_; }
+  const LinkProof& proof() const override { return listener_->proof(); }
   Workshop& shop() override { return shop_; }
   absl::StatusOr<Opened> OpenExecution(const agent::v1::Open& open,
                                        ExecutionStream* stream) override;
@@ -38,13 +37,10 @@ class Agent final : public LinkOwner {
   void OnLinkClosed(Link* link) override;
 
  private:
-  using Acceptor = boost::asio::basic_socket_acceptor<boost::asio::local::stream_protocol,
-                                                      boost::asio::io_context::executor_type>;
-
-  absl::Status Listen();
+  absl::Status Listen(Credentials credentials);
   absl::Status WatchSignals();
-  void Accept();
-  void OnConnection(UnixSocket socket);
+  void OnConnection(std::shared_ptr<LinkSocket> socket);
+  bool MakeRoomForStranger();
   void WaitForSignals();
   void OnSignals();
   absl::StatusOr<std::shared_ptr<Execution>> FindOrStart(const agent::v1::Start& start,
@@ -67,7 +63,6 @@ class Agent final : public LinkOwner {
 
   boost::asio::io_context& io_;
   const AgentOptions options_;
-  const std::string secret_;
   Workshop shop_;
   ExecutionTable table_;
   std::map<std::string, std::shared_ptr<Execution>> executions_;
@@ -76,8 +71,7 @@ class Agent final : public LinkOwner {
   uint64_t last_served_ = 0;
   uint64_t served_bytes_ = 0;  // of their output
   std::set<std::shared_ptr<Link>> links_;
-  Acceptor acceptor_;
-  AgentTimer accept_timer_;
+  std::unique_ptr<Listener> listener_;
   Descriptor signals_;
   AgentTimer backstop_;
   AgentTimer sweep_;

@@ -22,10 +22,11 @@ constexpr Duration kCloseBound = std::chrono::seconds(1);
 
 }  // namespace
 
-Link::Link(UnixSocket socket, LinkOwner* owner, Duration handshake_bound)
+Link::Link(std::shared_ptr<LinkSocket> socket, LinkOwner* owner, Duration handshake_bound)
     : owner_(owner),
       handshake_bound_(handshake_bound),
-      socket_(std::make_shared<LinkSocket>(std::move(socket), this)),
+      socket_(std::move(socket)),
+      since_(Now()),
       table_(wire::Side::kAgent, kMaxStreams),
       timer_(owner->shop().io) {}
 
@@ -33,7 +34,7 @@ Link::~Link() { socket_->Abandon(); }
 
 void Link::Start() {
   Arm(SaturatingAdd(Now(), handshake_bound_), &Link::OnHandshakeBound);
-  socket_->Start();
+  socket_->Start(this);
 }
 
 void Link::Arm(Time at, void (Link::*then)()) {
@@ -51,11 +52,11 @@ void Link::OnHandshakeBound() {
 
 void Link::EndSoon() {
   state_ = State::kClosing;
-  Arm(SaturatingAdd(Now(), kCloseBound), &Link::OnCloseBound);
+  Arm(SaturatingAdd(Now(), kCloseBound), &Link::Drop);
   socket_->CloseAfterWrites();
 }
 
-void Link::OnCloseBound() {
+void Link::Drop() {
   socket_->Abandon();
   OnClosed();
 }
@@ -161,11 +162,10 @@ absl::Status Link::OnHello(const agent::v1::BrokerHello& hello) {
         StrCat("link versions do not overlap: the agent speaks ", wire::kVersion, " to ",
                wire::kVersion, ", the broker ", hello.version(), " to ", hello.version()));
   }
-  SANDBROKER_RETURN_IF_ERROR(wire::CheckProof(wire::Side::kBroker, hello.proof(), owner_->secret(),
-                                              agent_nonce_, hello.nonce(), boot_id_));
+  auto proof = owner_->proof().Answer(hello, agent_nonce_, boot_id_);
+  if (!proof.ok()) return proof.status();
   agent::v1::Control control;
-  control.mutable_agent_proof()->set_proof(
-      wire::MakeProof(wire::Side::kAgent, owner_->secret(), agent_nonce_, hello.nonce(), boot_id_));
+  *control.mutable_agent_proof() = *std::move(proof);
   state_ = State::kOpen;
   SendControl(control);
   interval_ = hello.heartbeat_interval_ns() > 0

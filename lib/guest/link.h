@@ -13,6 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/guest/execution.h"
 #include "lib/guest/execution_stream.h"
+#include "lib/guest/link_proof.h"
 #include "lib/guest/link_socket.h"
 #include "lib/wire/send_queue.h"
 #include "lib/wire/stream_table.h"
@@ -26,7 +27,7 @@ class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
   virtual agent::v1::AgentHello Hello() const = 0;
-  virtual const std::string& secret() const = 0;
+  virtual const LinkProof& proof() const = 0;
   virtual Workshop& shop() = 0;
   // The execution a stream is opened on, attached to `stream`.
   struct Opened {
@@ -43,13 +44,16 @@ class LinkOwner {
 class Link final : public LinkSocketHandler, public std::enable_shared_from_this<Link> {
  public:
   // `owner` outlives the link.
-  Link(UnixSocket socket, LinkOwner* owner, Duration handshake_bound);
+  Link(std::shared_ptr<LinkSocket> socket, LinkOwner* owner, Duration handshake_bound);
   ~Link() override;
 
   void Start();
   // RESET on stream 0, then the end. Idempotent.
   void Refuse(const absl::Status& why);
+  // The end, at once and without a word.
+  void Drop();
   bool proven() const { return state_ == State::kOpen; }
+  Time since() const { return since_; }
 
   void OnUpgraded() override;
   void OnLife() override { last_life_ = Now(); }
@@ -79,11 +83,11 @@ class Link final : public LinkSocketHandler, public std::enable_shared_from_this
   void EndSoon();
   void Arm(Time at, void (Link::*then)());
   void OnHandshakeBound();
-  void OnCloseBound();
 
   LinkOwner* const owner_;
   const Duration handshake_bound_;
   std::shared_ptr<LinkSocket> socket_;
+  const Time since_;
   State state_ = State::kUpgrade;
   std::string agent_nonce_;
   std::string boot_id_;

@@ -1,16 +1,13 @@
 // The WebSocket of one link: accepts the upgrade, hands whole messages up, and takes one outgoing
-// frame after the other, without copying output. Knows frames but no protocol. Agent thread only.
+// frame after the other, without copying output. Knows frames but no protocol, and hides what is
+// below it: a unix socket, or TLS on TCP. Agent thread only.
 #pragma once
 
-#include <array>
 #include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/websocket/stream.hpp>
+#include <boost/asio/ssl/context.hpp>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,8 +19,10 @@
 
 namespace sandbroker::guest {
 
-using UnixSocket = boost::asio::basic_stream_socket<boost::asio::local::stream_protocol,
-                                                    boost::asio::io_context::executor_type>;
+template <class Protocol>
+using SocketOf = boost::asio::basic_stream_socket<Protocol, boost::asio::io_context::executor_type>;
+using UnixSocket = SocketOf<boost::asio::local::stream_protocol>;
+using TcpSocket = SocketOf<boost::asio::ip::tcp>;
 
 struct DataOut {
   wire::DataHeader header;
@@ -45,38 +44,22 @@ class LinkSocketHandler {
   virtual void OnClosed() = 0;
 };
 
-class LinkSocket : public std::enable_shared_from_this<LinkSocket> {
+class LinkSocket {
  public:
+  virtual ~LinkSocket() = default;
   // `handler` outlives the socket or calls Abandon.
-  LinkSocket(UnixSocket socket, LinkSocketHandler* handler);
-
-  void Start();
+  virtual void Start(LinkSocketHandler* handler) = 0;
   // Something may be there to write.
-  void Kick();
-  void ResumeReading();
+  virtual void Kick() = 0;
+  virtual void ResumeReading() = 0;
   // Writes what NextOutgoing still gives, then closes. Nothing is read any more.
-  void CloseAfterWrites();
+  virtual void CloseAfterWrites() = 0;
   // Closes at once; no callback afterwards.
-  void Abandon();
-
- private:
-  void OnRequest(boost::system::error_code error);
-  void Refuse(std::string why);
-  void Read();
-  void Write(Outgoing outgoing);
-  void OnWritten(boost::system::error_code error);
-  void Close();
-
-  boost::beast::websocket::stream<UnixSocket, false> websocket_;
-  LinkSocketHandler* handler_;
-  boost::beast::flat_buffer buffer_;
-  std::optional<boost::beast::http::request_parser<boost::beast::http::empty_body>> parser_;
-  std::optional<boost::beast::http::response<boost::beast::http::string_body>> refusal_;
-  Outgoing writing_;
-  bool upgraded_ = false;
-  bool write_in_flight_ = false;
-  bool reading_ = false;
-  bool closing_ = false;
+  virtual void Abandon() = 0;
 };
+
+std::shared_ptr<LinkSocket> MakeLinkSocket(UnixSocket socket);
+// `tls` outlives it.
+std::shared_ptr<LinkSocket> MakeLinkSocket(TcpSocket socket, boost::asio::ssl::context& tls);
 
 }  // namespace sandbroker::guest

@@ -5,20 +5,34 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "lib/base/clock.h"
+#include "lib/base/signing.h"
 #include "lib/guest/core/execution_table.h"
 
 namespace sandbroker::guest {
 
+struct TcpAddress {
+  std::string host;  // numeric, without brackets; empty = none
+  uint16_t port = 0;
+};
+
 struct AgentOptions {
-  // One of the two: a bound unix socket that only wants listen(), or a path to bind.
+  // One of the three: a bound unix socket that only wants listen(), a path to bind, or a TCP
+  // address, which is served by TLS alone.
   int listen_fd = -1;
   std::string listen_unix;
-  // The link's secret is read from one of these to its end.
+  TcpAddress listen_tcp;
+  // On a unix socket: the link's secret is read from one of these to its end.
   int secret_fd = -1;
   std::string secret_file;
+  // On TCP: public keys of brokers, in a file, as they are, or both.
+  std::string broker_key_file;
+  std::string broker_key;
+  // On TCP: gets "HOST:PORT" and a newline by rename once the agent listens.
+  std::string port_file;
   // Default folder of executions.
   std::string workspace = "/workspace";
   // cgroup.procs that executions enter; -1 = they stay where the agent is.
@@ -38,19 +52,27 @@ struct AgentOptions {
   ExecutionTable::Limits executions;
   // Ended executions of which processes live on; further starts are refused with CAPACITY.
   size_t max_leftovers = 256;
-  // A connection that has not shown the secret by then is closed.
+  // A connection that has not proved itself by then is closed.
   Duration handshake_bound = std::chrono::seconds(5);
-  size_t max_strangers = 16;  // connections within the handshake
+  size_t max_strangers = 16;  // connections within the handshake; on TCP kMaxTcpStrangers
   size_t max_links = 64;
   // Between TERM and KILL when the agent itself is told to end.
   Duration shutdown_grace = std::chrono::seconds(2);
+};
+
+inline constexpr size_t kMaxTcpStrangers = 64;
+
+// How brokers prove themselves: one of the two, as AgentOptions say.
+struct Credentials {
+  std::string secret;  // wire::kSecretSize bytes
+  std::vector<VerifyKey> broker_keys;
 };
 
 // With --listen-fd, descriptor 7 (the binary itself) is closed.
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, const char* const* argv);
 std::string AgentUsage();
 
-// wire::kSecretSize bytes from where the options say; closes the descriptor.
-absl::StatusOr<std::string> ReadSecret(const AgentOptions& options);
+// From where the options say; closes the descriptor.
+absl::StatusOr<Credentials> ReadCredentials(const AgentOptions& options);
 
 }  // namespace sandbroker::guest

@@ -1,5 +1,5 @@
-// Dials agents on unix sockets and hands out links once both sides have proved themselves. Loop
-// thread only; outlives the links it made.
+// Dials agents, on unix sockets or by TLS on TCP, and hands out links once both sides have proved
+// themselves. Loop thread only; outlives the links it made.
 #pragma once
 
 #include <functional>
@@ -14,15 +14,19 @@ namespace sandbroker::link {
 class NativeDialer final : public broker::AgentDialer {
  public:
   NativeDialer(Loop& loop, LinkSettings settings);
+  ~NativeDialer() override;
   // A connection that is refused, or breaks before the proof, is tried again until `bound`.
   void Dial(const broker::DialTarget& target, Duration bound,
             std::function<void(const absl::Status& why)> on_lost,
             std::function<void(absl::StatusOr<Dialed>)> done) override;
 
  private:
+  struct Tls;
+
   Loop& loop_;
   const LinkSettings settings_;
   std::shared_ptr<ChunkPool> chunks_;
+  const std::unique_ptr<Tls> tls_;
 };
 
 }  // namespace sandbroker::link

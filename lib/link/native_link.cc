@@ -2,46 +2,27 @@
 
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
-#include <boost/beast/core/bind_handler.hpp>
-#include <boost/beast/http/field.hpp>
 #include <utility>
 
-#include "lib/base/crypto.h"
 #include "lib/base/status.h"
 #include "lib/base/strings.h"
 #include "lib/link/link_errors.h"
 #include "lib/link/native_stream.h"
-#include "lib/wire/handshake.h"
 
 namespace sandbroker::link {
-namespace {
 
-namespace websocket = boost::beast::websocket;
 using boost::system::error_code;
 
-}  // namespace
-
 NativeLink::NativeLink(Loop& loop, LinkSettings settings, std::shared_ptr<ChunkPool> chunks,
-                       broker::DialTarget target, Socket socket)
+                       const broker::DialTarget& target, std::unique_ptr<Transport> transport)
     : loop_(loop),
       settings_(settings),
-      target_(std::move(target)),
-      socket_(std::move(socket)),
+      transport_(std::move(transport)),
+      proof_(target, transport_->peer_certificate()),
       buffer_(std::move(chunks)),
       table_(wire::Side::kBroker, settings.max_streams),
       last_received_(loop.Now()) {
-  socket_.binary(true);
-  socket_.auto_fragment(false);
-  socket_.write_buffer_bytes(64 * 1024 + 64);
-  socket_.read_message_max(wire::kMaxMessage);
-  websocket::permessage_deflate off;
-  off.client_enable = false;
-  off.server_enable = false;
-  socket_.set_option(off);
-  socket_.set_option(websocket::stream_base::decorator([](websocket::request_type& request) {
-    request.set(boost::beast::http::field::sec_websocket_protocol,
-                boost::string_view(wire::kSubprotocol.data(), wire::kSubprotocol.size()));
-  }));
+  info_.fingerprint = proof_.fingerprint();
 }
 
 NativeLink::~NativeLink() = default;
@@ -50,33 +31,32 @@ void NativeLink::Start(std::function<void(const absl::Status&)> on_lost,
                        std::function<void(absl::Status)> done) {
   on_lost_ = std::move(on_lost);
   handshake_done_ = std::move(done);
-  socket_.async_handshake("agent", "/", [self = shared_from_this()](const error_code& error) {
-    if (error) return self->Lose(Broken("upgrade", error), true);
-    self->Read();
-  });
+  transport_->Upgrade(User());
+}
+
+void NativeLink::OnUpgraded(const error_code& error) {
+  if (error) return Lose(NoAgent("upgrade", error), true);
+  Read();
 }
 
 void NativeLink::Read() {
   if (phase_ == Phase::kLost) return;
   const ReadBuffer::Room room = buffer_.Prepare(wire::kMaxMessage);
   if (room.data == nullptr) return Lose(Unreachable("message too large"), true);
-  socket_.async_read_some(boost::asio::buffer(room.data, room.size),
-                          [self = shared_from_this()](const error_code& error, size_t bytes) {
-                            if (error) return self->Lose(Broken("read", error), true);
-                            self->OnRead(bytes);
-                          });
+  transport_->Read(boost::asio::buffer(room.data, room.size), User());
 }
 
-void NativeLink::OnRead(size_t bytes) {
+void NativeLink::OnRead(const error_code& error, size_t bytes) {
+  if (error) return Lose(Broken("read", error), true);
   if (phase_ == Phase::kLost) return;
   last_received_ = loop_.Now();
   buffer_.Commit(bytes);
-  if (socket_.is_message_done()) OnMessage();
+  if (transport_->message_done()) OnMessage();
   Read();
 }
 
 void NativeLink::OnMessage() {
-  if (!socket_.got_binary()) return Lose(Unreachable("text message"), true);
+  if (!transport_->binary()) return Lose(Unreachable("text message"), true);
   const auto frame = wire::ParseFrame(buffer_.message());
   if (!frame.ok()) return Lose(Unreachable(MessageOf(frame.status())), true);
   const absl::Status status = Dispatch(*frame);
@@ -133,21 +113,14 @@ absl::Status NativeLink::OnHello(const agent::AgentHello& hello) {
                      StrCat("the agent speaks link versions ", hello.version_min(), " to ",
                             hello.version_max(), ", this broker ", wire::kVersion));
   }
-  if (!target_.expected_boot_id.empty() && hello.boot_id() != target_.expected_boot_id) {
-    return MakeError(Reason::kIncarnationChanged, "another incarnation answers there");
-  }
   info_.boot_id = hello.boot_id();
   info_.features.assign(hello.features().begin(), hello.features().end());
   info_.limits = hello.limits();
   info_.agent_version = hello.agent_version();
-  agent_nonce_ = hello.nonce();
-  broker_nonce_ = RandomBytes(wire::kNonceSize);
   agent::Control control;
   agent::BrokerHello& answer = *control.mutable_broker_hello();
+  SANDBROKER_RETURN_IF_ERROR(proof_.Prove(hello, &answer));
   answer.set_version(wire::kVersion);
-  answer.set_nonce(broker_nonce_);
-  answer.set_proof(wire::MakeProof(wire::Side::kBroker, target_.secret, agent_nonce_, broker_nonce_,
-                                   info_.boot_id));
   answer.set_heartbeat_interval_ns(settings_.heartbeat_interval.count());
   answer.set_broker_version(SANDBROKER_VERSION);
   phase_ = Phase::kProof;
@@ -156,8 +129,7 @@ absl::Status NativeLink::OnHello(const agent::AgentHello& hello) {
 }
 
 absl::Status NativeLink::OnProof(const agent::AgentProof& proof) {
-  const absl::Status status = wire::CheckProof(wire::Side::kAgent, proof.proof(), target_.secret,
-                                               agent_nonce_, broker_nonce_, info_.boot_id);
+  const absl::Status status = proof_.Check(proof);
   if (!status.ok()) return Unreachable(MessageOf(status));
   phase_ = Phase::kOpen;
   Beat();
@@ -326,26 +298,25 @@ void NativeLink::MarkReady(uint32_t stream) {
 
 void NativeLink::Write() {
   if (writing_ || phase_ == Phase::kLost) return;
-  const auto written = [self = shared_from_this()](const error_code& error, size_t) {
-    self->writing_ = false;
-    if (error) return self->Lose(Broken("write", error), true);
-    self->Write();
-  };
   if (auto control = queue_.PopControl()) {
     control_write_ = *std::move(control);
     writing_ = true;
-    socket_.async_write(boost::asio::buffer(control_write_), written);
-    return;
+    return transport_->Write({boost::asio::buffer(control_write_)}, User());
   }
   while (const auto stream = queue_.NextStream()) {
     if (!WriteData(*stream)) continue;
     writing_ = true;
-    const std::array<boost::asio::const_buffer, 2> parts = {
-        boost::asio::buffer(data_write_.header),
-        boost::asio::buffer(data_write_.bytes.data(), data_write_.bytes.size())};
-    socket_.async_write(parts, written);
-    return;
+    return transport_->Write(
+        {boost::asio::buffer(data_write_.header),
+         boost::asio::buffer(data_write_.bytes.data(), data_write_.bytes.size())},
+        User());
   }
+}
+
+void NativeLink::OnWritten(const error_code& error) {
+  writing_ = false;
+  if (error) return Lose(Broken("write", error), true);
+  Write();
 }
 
 bool NativeLink::WriteData(uint32_t id) {
@@ -371,8 +342,7 @@ void NativeLink::Lose(const absl::Status& why, bool tell) {
   phase_ = Phase::kLost;
   beat_timer_.reset();
   silence_timer_.reset();
-  error_code ignored;
-  socket_.next_layer().close(ignored);
+  transport_->Close();
   if (handshake_done_) return std::exchange(handshake_done_, nullptr)(why);
   for (auto& [sequence, done] : std::exchange(answers_, {})) done(why);
   // A handler may destroy its own stream or others'.

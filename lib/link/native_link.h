@@ -1,13 +1,9 @@
-// AgentLink over the native protocol: a WebSocket on a unix socket, of which the agent is the
-// server. Phases: handshaking -> open -> lost. One read and one write are in flight; what is sent
-// next is decided by wire::SendQueue, what may arrive by wire::StreamTable. Loop thread only; kept
-// alive by its pending operations and by whoever holds the link.
+// AgentLink over the native protocol: a WebSocket, of which the agent is the server. Phases:
+// handshaking -> open -> lost. One read and one write are in flight; what is sent next is decided
+// by wire::SendQueue, what may arrive by wire::StreamTable. Loop thread only; kept alive by its
+// pending operations and by whoever holds the link.
 #pragma once
 
-#include <array>
-#include <boost/asio/local/stream_protocol.hpp>
-#include <boost/beast/websocket/stream.hpp>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -15,6 +11,8 @@
 
 #include "lib/async/loop.h"
 #include "lib/broker/agent_link.h"
+#include "lib/link/broker_proof.h"
+#include "lib/link/link_transport.h"
 #include "lib/link/read_buffer.h"
 #include "lib/wire/frame.h"
 #include "lib/wire/send_queue.h"
@@ -34,11 +32,12 @@ struct LinkSettings {
   size_t max_control_bytes = 16 * 1024 * 1024;
 };
 
-class NativeLink final : public broker::AgentLink, public std::enable_shared_from_this<NativeLink> {
+class NativeLink final : public broker::AgentLink,
+                         private TransportUser,
+                         public std::enable_shared_from_this<NativeLink> {
  public:
-  using Socket = boost::asio::local::stream_protocol::socket;
   NativeLink(Loop& loop, LinkSettings settings, std::shared_ptr<ChunkPool> chunks,
-             broker::DialTarget target, Socket socket);
+             const broker::DialTarget& target, std::unique_ptr<Transport> transport);
   ~NativeLink() override;
 
   // Runs the handshake; `done` is called once. `on_lost` once after a good handshake, unless Close
@@ -68,9 +67,11 @@ class NativeLink final : public broker::AgentLink, public std::enable_shared_fro
     SharedBytes bytes;
   };
 
-  void OnUpgraded();
+  void OnUpgraded(const boost::system::error_code& error) override;
+  void OnRead(const boost::system::error_code& error, size_t bytes) override;
+  void OnWritten(const boost::system::error_code& error) override;
+  std::shared_ptr<TransportUser> User() { return {shared_from_this(), this}; }
   void Read();
-  void OnRead(size_t bytes);
   void OnMessage();
   absl::Status Dispatch(const wire::Frame& frame);
   absl::Status OnControl(std::string_view payload);
@@ -88,15 +89,13 @@ class NativeLink final : public broker::AgentLink, public std::enable_shared_fro
 
   Loop& loop_;
   const LinkSettings settings_;
-  const broker::DialTarget target_;
-  boost::beast::websocket::stream<Socket> socket_;
+  const std::unique_ptr<Transport> transport_;
+  BrokerProof proof_;
   Phase phase_ = Phase::kHello;
   std::function<void(const absl::Status&)> on_lost_;
   std::function<void(absl::Status)> handshake_done_;
 
   broker::AgentInfo info_;
-  std::string agent_nonce_;
-  std::string broker_nonce_;
 
   ReadBuffer buffer_;
   wire::StreamTable table_;

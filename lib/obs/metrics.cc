@@ -126,6 +126,7 @@ struct Metrics::Families {
         pool_claimed(PoolGauges(r, "sandbroker_pool_claimed", "Sandboxes in callers' hands")),
         pool_waiting(PoolGauges(r, "sandbroker_pool_waiting_callers", "Callers queued in Acquire")),
         open_streams(OneGauge(r, "sandbroker_open_streams", "Exec calls attached now")),
+        watchers(OneGauge(r, "sandbroker_watchers", "WatchSandboxes calls open now")),
         blocking_jobs(OneGauge(r, "sandbroker_blocking_jobs",
                                "Jobs waiting or running in the blocking pool")),
         threads(OneGauge(r, "sandbroker_threads", "Threads of this process")),
@@ -155,6 +156,7 @@ struct Metrics::Families {
   Labelled<Gauge> pool_claimed;
   Labelled<Gauge> pool_waiting;
   Gauge& open_streams;
+  Gauge& watchers;
   Gauge& blocking_jobs;
   Gauge& threads;
   Gauge& open_fds;
@@ -207,6 +209,8 @@ void Metrics::SetPool(const std::string& pool, int ready, int pending, int claim
 }
 
 void Metrics::AddOpenStreams(int delta) { families_->open_streams.Increment(delta); }
+
+void Metrics::AddWatchers(int delta) { families_->watchers.Increment(delta); }
 
 void Metrics::SetBlockingJobs(int count) { families_->blocking_jobs.Set(count); }
 

@@ -43,6 +43,8 @@ class Metrics {
   void SetPool(const std::string& pool, int ready, int pending, int claimed, int waiting);
   // sandbroker_open_streams: Exec calls attached now. sandbroker_running_executions.
   void AddOpenStreams(int delta);
+  // sandbroker_watchers: WatchSandboxes calls open now.
+  void AddWatchers(int delta);
   // sandbroker_blocking_jobs: jobs waiting or running in the blocking pool.
   void SetBlockingJobs(int count);
 

@@ -26,6 +26,7 @@ TEST(Metrics, WhatIsCounted_IsRendered) {
   metrics.SetPool("default", 2, 1, 3, 4);
   metrics.AddOpenStreams(2);
   metrics.AddOpenStreams(-1);
+  metrics.AddWatchers(3);
   metrics.SetBlockingJobs(7);
   const std::string text = metrics.Render();
   for (const char* line : {
@@ -43,6 +44,7 @@ TEST(Metrics, WhatIsCounted_IsRendered) {
            "sandbroker_pool_claimed{pool=\"default\"} 3",
            "sandbroker_pool_waiting_callers{pool=\"default\"} 4",
            "sandbroker_open_streams 1",
+           "sandbroker_watchers 3",
            "sandbroker_blocking_jobs 7",
            "sandbroker_log_lines_dropped_total 0",
            // NOLINTNEXTLINE(bugprone-suspicious-missing-comma): one text around a macro.

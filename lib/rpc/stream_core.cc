@@ -19,13 +19,21 @@ StreamCore::StreamCore(const Runtime& runtime, std::string_view method,
   context_.cancel = cancel_.token();
 }
 
-void StreamCore::Begin(std::unique_ptr<Outbox> outbox) {
+void StreamCore::BeginSending(std::unique_ptr<Outbox> outbox) {
+  self_ = shared_from_this();
+  reading_ = false;
+  reads_done_ = true;
+  const std::lock_guard lock(mutex_);
+  outbox_ = std::move(outbox);
+}
+
+void StreamCore::BeginReading(std::unique_ptr<Outbox> outbox) {
   self_ = shared_from_this();
   {
     const std::lock_guard lock(mutex_);
     outbox_ = std::move(outbox);
   }
-  StartRead(&incoming_);
+  Read(&incoming_);
 }
 
 void StreamCore::ReadNext() {
@@ -36,7 +44,7 @@ void StreamCore::ReadNext() {
     ++starting_reads_;
   }
   reading_ = true;
-  StartRead(&incoming_);
+  Read(&incoming_);
   {
     const std::lock_guard lock(mutex_);
     --starting_reads_;
@@ -90,20 +98,20 @@ void StreamCore::Advance() {
     step = Decide();
     if (finished_) status = status_;
   }
-  // Once finished, nothing here may be touched after the call: OnDone can come at any time.
+  // Once finished, nothing here may be touched after the call: the reactor may be done at any time.
   switch (step) {
     case Step::kNone:
       return;
     case Step::kWrite:
-      return StartWrite(&outgoing_.message);
+      return Write(&outgoing_.message);
     case Step::kWriteAndFinish:
-      return StartWriteAndFinish(&outgoing_.message, grpc::WriteOptions(), std::move(status));
+      return WriteLast(&outgoing_.message, std::move(status));
     case Step::kFinish:
-      return Finish(std::move(status));
+      return End(std::move(status));
   }
 }
 
-void StreamCore::OnReadDone(bool ok) {
+void StreamCore::ReadDone(bool ok) {
   if (ok) return OnMessage(&incoming_);
   OnLoop([this] {
     reading_ = false;
@@ -112,7 +120,7 @@ void StreamCore::OnReadDone(bool ok) {
   });
 }
 
-void StreamCore::OnWriteDone(bool ok) {
+void StreamCore::WriteDone(bool ok) {
   bool report = false;
   {
     const std::lock_guard lock(mutex_);
@@ -136,7 +144,7 @@ void StreamCore::ReportSent() {
   if (!gone_ && !closing_) events().OnSent(sent);
 }
 
-void StreamCore::OnCancel() {
+void StreamCore::Cancelled() {
   Abort();
   Advance();
 }
@@ -158,7 +166,7 @@ void StreamCore::Abort() {
   });
 }
 
-void StreamCore::OnDone() {
+void StreamCore::Done() {
   // The handler belongs to the loop, whatever it still holds there.
   runtime_.loop.Post([self = std::move(self_)] {
     self->gone_ = true;

@@ -1,20 +1,21 @@
-// One bidirectional stream: a gRPC reactor on one side, a handler on the loop on the other. One
-// read and one write are under way at most. Reads happen on demand. Writes go from one to the next
-// on gRPC's own thread, without a visit to the loop, so the outbox and the flags about writing
-// stand under a lock that is never held across a call into gRPC; all else is the loop's.
+// One stream of messages to a caller, and perhaps from it: a gRPC reactor on one side (the derived
+// class, stream_session.h), a handler on the loop on the other. One read and one write are under
+// way at most. Reads happen on demand. Writes go from one to the next on gRPC's own thread, without
+// a visit to the loop, so the outbox and the flags about writing stand under a lock that is never
+// held across a call into gRPC; all else is the loop's.
 //
 //   event                   effect
 //   ReadNext                read, unless one is under way or the stream is over
-//   OnWriteDone(ok)         next message, or Finish; credit is reported in lumps
-//   OnWriteDone(!ok)        as OnCancel
-//   OnCancel                outbox dropped, OnGone, Finish as soon as no write is under way
+//   WriteDone(ok)           next message, or the end; credit is reported in lumps
+//   WriteDone(!ok)          as Cancelled
+//   Cancelled               outbox dropped, OnGone, the end as soon as no write is under way
 //   FinishAfterFlush        the last message and the status leave together
-//   OnDone                  the handler dies on the loop, then the stream
+//   Done                    the handler dies on the loop, then the stream
 #pragma once
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
+#include <grpcpp/support/status.h>
 
 #include <cstdint>
 #include <functional>
@@ -43,9 +44,12 @@ class StreamEvents {
   virtual void OnGone() = 0;
 };
 
-class StreamCore : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                   public std::enable_shared_from_this<StreamCore> {
+class StreamCore : public std::enable_shared_from_this<StreamCore> {
  public:
+  virtual ~StreamCore() = default;
+  StreamCore(const StreamCore&) = delete;
+  StreamCore& operator=(const StreamCore&) = delete;
+
   // Loop thread, all four.
   void ReadNext();
   // Changes the outbox under the lock, then sends if nothing is being sent. After the end or the
@@ -64,8 +68,15 @@ class StreamCore : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   StreamCore(const Runtime& runtime, std::string_view method,
              const grpc::CallbackServerContext& context, uint64_t report_credit);
 
-  // On gRPC's thread, once, before the reactor is handed to gRPC.
-  void Begin(std::unique_ptr<Outbox> outbox);
+  // On gRPC's thread, one of them, once, before the reactor is handed to gRPC. The first also
+  // begins to read; after the other nothing is read.
+  void BeginReading(std::unique_ptr<Outbox> outbox);
+  void BeginSending(std::unique_ptr<Outbox> outbox);
+  // What the reactor hears, to be passed on. On gRPC's thread.
+  void ReadDone(bool ok);
+  void WriteDone(bool ok);
+  void Cancelled();
+  void Done();
   // On gRPC's thread. `message` is this call's to consume.
   virtual void OnMessage(grpc::ByteBuffer* message) = 0;
   // Loop thread.
@@ -78,12 +89,13 @@ class StreamCore : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   bool gone() const { return gone_; }
 
  private:
-  enum class Step { kNone, kWrite, kWriteAndFinish, kFinish };
+  // The reactor's operations; each is done when it says so.
+  virtual void Read(grpc::ByteBuffer* message) = 0;
+  virtual void Write(const grpc::ByteBuffer* message) = 0;
+  virtual void WriteLast(const grpc::ByteBuffer* message, grpc::Status status) = 0;
+  virtual void End(grpc::Status status) = 0;
 
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
+  enum class Step { kNone, kWrite, kWriteAndFinish, kFinish };
 
   // Nothing more reaches the caller. Advance is still to be called.
   void Abort();
@@ -99,7 +111,7 @@ class StreamCore : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   std::shared_ptr<StreamCore> self_;
 
   // Loop thread only.
-  bool reading_ = true;  // Begin starts the first
+  bool reading_ = true;  // BeginReading starts the first
   bool reads_done_ = false;
   bool closing_ = false;
   bool gone_ = false;

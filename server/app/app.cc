@@ -62,7 +62,7 @@ ExitCode App::Run() {
   if (!state.ok()) return Fail(ExitCode::kEnvironment, state.status());
   Parts parts(config_, *state);
   Signals signals([&parts] { parts.grpc.CancelAll(); });
-  if (const auto status = PrepareEnvironment(parts); !status.ok()) {
+  if (const auto status = parts.engine->Prepare(); !status.ok()) {
     return Fail(ExitCode::kEnvironment, status);
   }
   if (const auto status = Open(parts); !status.ok()) {
@@ -84,18 +84,12 @@ ExitCode App::Run() {
     Drain(parts, signals);
   } else {
     // Nobody was served: what an earlier broker left stays for one that can.
-    OnLoop(parts.loop, [&parts] { parts.backend.KeepSandboxes(); });
+    OnLoop(parts.loop, [&parts] { parts.engine->KeepSandboxes(); });
   }
   Stop(parts, signals);
   if (!served.ok()) return Fail(failure, served);
   obs::FlushLog();
   return signals.quick() ? ExitCode::kForced : ExitCode::kOk;
-}
-
-absl::Status App::PrepareEnvironment(Parts& parts) {
-  SANDBROKER_RETURN_IF_ERROR(CheckAgent(AgentPath(config_.server)));
-  SANDBROKER_RETURN_IF_ERROR(parts.receipt_files.MakeDirectory());
-  return parts.backend.Probe();
 }
 
 // What can be opened without serving anybody.
@@ -116,7 +110,8 @@ absl::Status App::Recover(Parts& parts) {
   parts.loop.Post([&parts, done] {
     const auto task = [](Parts* all,
                          std::shared_ptr<std::promise<absl::Status>> tell) -> Task<void> {
-      absl::Status status = co_await all->backend.Recover();
+      absl::Status status = co_await all->engine->Recover();
+      if (status.ok()) all->broker.UseHandleKey(all->engine->handle_key());
       tell->set_value(std::move(status));
     };
     parts.scope.Spawn("recover", task(&parts, done));
@@ -133,7 +128,7 @@ absl::Status App::Listen(Parts& parts) {
 
 absl::Status App::Serve(Parts& parts) {
   OnLoop(parts.loop, [&] {
-    parts.backend.Start();
+    parts.engine->Start();
     parts.broker.StartSweeping();
     if (!config_.server.unix_socket.empty()) parts.unix_listener.Start();
     if (!config_.server.admin.empty()) parts.admin.Start();
@@ -174,8 +169,8 @@ void App::Stop(Parts& parts, Signals& signals) {
     const auto joined = std::make_shared<std::promise<void>>();
     parts.loop.Post([&parts, joined] {
       parts.admin.Stop();
-      if (parts.backend.keeps_sandboxes()) parts.broker.LetGo();
-      parts.scope.Spawn("end or leave all sandboxes", parts.backend.Shutdown());
+      if (parts.engine->keeps_sandboxes()) parts.broker.LetGo();
+      parts.scope.Spawn("end or leave all sandboxes", parts.engine->Shutdown());
       parts.scope.Join([joined] { joined->set_value(); });
     });
     joined->get_future().wait();
@@ -209,12 +204,12 @@ void App::LogStart(const Parts& parts, const std::string& address) const {
             {"address", address},
             {"unix_socket", config_.server.unix_socket},
             {"admin", config_.server.admin.empty() ? "off" : parts.admin.address()},
-            {"backend", parts.backend.name()},
-            {"pools", StrJoin(parts.backend.pools(), ",")},
-            {"isolation", DescribeIsolation(config_)},
+            {"backend", parts.engine->backend().name()},
+            {"pools", StrJoin(parts.engine->backend().pools(), ",")},
+            {"isolation", parts.engine->isolation()},
             {"state_dir", config_.server.state_dir},
             {"pid", getpid()}});
-  for (const local::Protection& one : parts.backend.Protections()) {
+  for (const local::Protection& one : parts.engine->protections()) {
     obs::Log(Level::kInfo, "protection",
              {{"name", one.name},
               {"state", local::StateName(one.state)},

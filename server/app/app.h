@@ -23,7 +23,6 @@ class App {
   ExitCode Run();
 
  private:
-  absl::Status PrepareEnvironment(Parts& parts);
   absl::Status Open(Parts& parts);
   absl::Status Recover(Parts& parts);
   absl::Status Listen(Parts& parts);

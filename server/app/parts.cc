@@ -1,7 +1,6 @@
 #include "server/app/parts.h"
 
 #include "lib/base/ids.h"
-#include "lib/base/strings.h"
 #include "server/app/settings.h"
 
 namespace sandbroker::app {
@@ -18,11 +17,9 @@ Parts::Parts(const config::Config& config, const StateDir& state)
       blocking(loop, config.server.blocking_threads, config.server.blocking_jobs),
       scope(loop.context(), LogEscaped),
       dialer(loop, ToLinkSettings(config)),
-      backend(loop, blocking, scope, dialer, metrics, ToLocalSettings(config)),
-      receipt_files(StrCat(state.path(), "/receipts")),
-      receipts(receipt_files, blocking, replica_id),
-      broker(loop, scope, backend, receipts, metrics,
-             ToBrokerSettings(config, replica_id, state.key())),
+      engine(MakeEngine({config, state, replica_id, metrics, loop, blocking, scope, dialer})),
+      broker(engine->scheduler(), scope, engine->backend(), engine->receipts(), metrics,
+             ToBrokerSettings(config, replica_id)),
       service(rpc::Runtime{loop, scope, metrics}, broker, authoriser,
               ToServiceSettings(config, replica_id)),
       admin(

@@ -3,18 +3,18 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 
 #include "lib/async/blocking_pool.h"
 #include "lib/async/loop.h"
 #include "lib/async/task_scope.h"
-#include "lib/backend/local/local_backend.h"
-#include "lib/backend/local/receipt_files.h"
 #include "lib/broker/broker.h"
 #include "lib/config/config.h"
 #include "lib/link/native_dialer.h"
 #include "lib/obs/metrics.h"
 #include "server/app/admin_server.h"
+#include "server/app/engine.h"
 #include "server/app/grpc_server.h"
 #include "server/app/state_dir.h"
 #include "server/app/unix_listener.h"
@@ -35,9 +35,7 @@ struct Parts {
   BlockingPool blocking;
   TaskScope scope;
   link::NativeDialer dialer;
-  local::LocalBackend backend;
-  local::ReceiptFiles receipt_files;
-  local::FileReceiptStore receipts;
+  const std::unique_ptr<Engine> engine;
   broker::Broker broker;
   services::LocalAuthoriser authoriser;
   services::BrokerService service;

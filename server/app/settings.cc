@@ -7,6 +7,11 @@
 #include "lib/base/strings.h"
 
 namespace sandbroker::app {
+namespace {
+
+constexpr std::chrono::seconds kLookJitter(2);
+
+}  // namespace
 
 std::string AgentPath(const config::ServerConfig& server) {
   if (!server.agent.empty()) return server.agent;
@@ -58,16 +63,16 @@ local::LocalSettings ToLocalSettings(const config::Config& config) {
   return settings;
 }
 
-broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id,
-                                        std::string handle_key) {
+broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id) {
   broker::BrokerSettings settings;
   settings.replica_id = std::move(replica_id);
-  settings.handle_key = std::move(handle_key);
   settings.output_window = config.server.output_window.bytes;
   settings.max_streams_per_sandbox = config.server.max_streams_per_sandbox;
   settings.lease.margin = config.server.lease_margin;
   settings.lease.min_backstop = config.server.min_backstop;
   settings.receipt_retention = config.server.receipt_retention;
+  // Replicas look at the same leases; one of them deletes, the others find it done.
+  if (config.server.backend == "kubernetes") settings.look_jitter = kLookJitter;
   return settings;
 }
 
@@ -83,6 +88,7 @@ services::ServiceSettings ToServiceSettings(const config::Config& config, std::s
   settings.replica_id = std::move(replica_id);
   settings.heartbeat_interval = config.server.heartbeat_interval;
   settings.output_window = config.server.output_window.bytes;
+  settings.max_watchers = static_cast<uint32_t>(broker::BrokerSettings().max_watches);
   return settings;
 }
 

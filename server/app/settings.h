@@ -22,8 +22,8 @@ std::string AgentPath(const config::ServerConfig& server);
 absl::Status CheckAgent(const std::string& path);
 
 local::LocalSettings ToLocalSettings(const config::Config& config);
-broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id,
-                                        std::string handle_key);
+// Without the handles' key.
+broker::BrokerSettings ToBrokerSettings(const config::Config& config, std::string replica_id);
 link::LinkSettings ToLinkSettings(const config::Config& config);
 services::ServiceSettings ToServiceSettings(const config::Config& config, std::string replica_id);
 

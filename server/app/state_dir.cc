@@ -25,21 +25,6 @@ absl::Status Refused(const std::string& path, std::string_view why) {
   return absl::FailedPreconditionError(StrCat("state directory ", path, ": ", why));
 }
 
-absl::Status MakeOurs(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Refused(path, StrCat(std::strerror(errno), "; choose another with --state-dir"));
-  }
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0) return Refused(path, std::strerror(errno));
-  if (!S_ISDIR(info.st_mode)) return Refused(path, "is not a directory");
-  if (info.st_uid != geteuid()) return Refused(path, StrCat("belongs to uid ", info.st_uid));
-  // Whoever may write here could plant a key of their own.
-  if ((info.st_mode & 022) != 0) return Refused(path, "others may write to it; chmod it to 0700");
-  return absl::OkStatus();
-}
-
 absl::StatusOr<UniqueFd> Lock(const std::string& path) {
   const std::string file = path + "/lock";
   UniqueFd lock(open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -95,8 +80,23 @@ absl::StatusOr<std::string> ReadOrMakeKey(const std::string& path) {
 
 }  // namespace
 
+absl::Status MakeStateDir(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Refused(path, StrCat(std::strerror(errno), "; choose another with --state-dir"));
+  }
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0) return Refused(path, std::strerror(errno));
+  if (!S_ISDIR(info.st_mode)) return Refused(path, "is not a directory");
+  if (info.st_uid != geteuid()) return Refused(path, StrCat("belongs to uid ", info.st_uid));
+  // Whoever may write here could plant a key of their own.
+  if ((info.st_mode & 022) != 0) return Refused(path, "others may write to it; chmod it to 0700");
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StateDir> StateDir::Open(const std::string& path) {
-  SANDBROKER_RETURN_IF_ERROR(MakeOurs(path));
+  SANDBROKER_RETURN_IF_ERROR(MakeStateDir(path));
   absl::StatusOr<UniqueFd> lock = Lock(path);
   if (!lock.ok()) return lock.status();
   SANDBROKER_RETURN_IF_ERROR(CheckVersion(path));

@@ -10,6 +10,10 @@
 
 namespace sandbroker::app {
 
+// The directory alone: makes it if it is missing; an error unless it is ours and nobody else may
+// write to it.
+absl::Status MakeStateDir(const std::string& path);
+
 class StateDir {
  public:
   // Errors say what to do: who holds the lock, whose directory it is, which version it has.

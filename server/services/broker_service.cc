@@ -17,6 +17,7 @@
 #include "server/services/limits.h"
 #include "server/services/run_call.h"
 #include "server/services/translate.h"
+#include "server/services/watch_session.h"
 
 namespace sandbroker::services {
 namespace {
@@ -141,21 +142,26 @@ absl::StatusOr<v1::ReadTaskCapacityResponse> BrokerService::DoCapacity(
 BrokerService::Unary* BrokerService::GetSandbox(Context* context,
                                                 const v1::GetSandboxRequest* request,
                                                 v1::GetSandboxResponse* response) {
-  return ServeNow(
+  return rpc::ServeTask(
       runtime_, "GetSandbox", context, request, response,
       [this](const Call& call, const v1::GetSandboxRequest& asked) { return DoGet(call, asked); });
 }
 
-absl::StatusOr<v1::GetSandboxResponse> BrokerService::DoGet(const Call& call,
-                                                            const v1::GetSandboxRequest& request) {
+Task<absl::StatusOr<v1::GetSandboxResponse>> BrokerService::DoGet(
+    Call call, const v1::GetSandboxRequest& request) {
   const auto who = authoriser_.Authorise(call);
-  if (!who.ok()) return who.status();
-  SANDBROKER_RETURN_IF_ERROR(CheckHandle(request.sandbox_id(), "sandbox_id"));
+  if (!who.ok()) co_return who.status();
+  const absl::Status valid = CheckHandle(request.sandbox_id(), "sandbox_id");
+  if (!valid.ok()) co_return valid;
+  if (broker_.Unsettled(*who, request.sandbox_id())) {
+    const absl::Status settled = co_await broker_.Settle(*who, request.sandbox_id(), call.cancel);
+    if (!settled.ok()) co_return settled;
+  }
   const auto sandbox = broker_.Get(*who, request.sandbox_id());
-  if (!sandbox.ok()) return sandbox.status();
+  if (!sandbox.ok()) co_return sandbox.status();
   v1::GetSandboxResponse response;
   ToProto(*sandbox, response.mutable_sandbox());
-  return response;
+  co_return response;
 }
 
 BrokerService::Unary* BrokerService::ListSandboxes(Context* context,
@@ -181,6 +187,17 @@ absl::StatusOr<v1::ListSandboxesResponse> BrokerService::DoList(
   for (const broker::SandboxView& view : page->sandboxes) ToProto(view, response.add_sandboxes());
   response.set_next_page_token(page->next_token);
   return response;
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* BrokerService::WatchSandboxes(
+    Context* context, const grpc::ByteBuffer* request) {
+  auto outbox = std::make_unique<WatchOutbox>();
+  WatchOutbox* const out = outbox.get();
+  return rpc::ServerStreamSession<v1::WatchSandboxesRequest>::Start(
+      runtime_, "WatchSandboxes", *context, WatchSession::kAhead / 2, *request, std::move(outbox),
+      [this, out](rpc::StreamCore& stream) {
+        return std::make_unique<WatchSession>(stream, out, broker_, authoriser_);
+      });
 }
 
 BrokerService::Unary* BrokerService::RenewLeases(Context* context,
@@ -215,7 +232,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* BrokerService::Exec
   const uint64_t report = settings_.output_window / 8;
   return rpc::StreamSession<v1::ExecRequest>::Start(
       runtime_, "Exec", *context, report, std::move(outbox), [this, out](rpc::StreamCore& stream) {
-        return std::make_unique<ExecSession>(stream, out, broker_, authoriser_, runtime_.loop,
+        return std::make_unique<ExecSession>(stream, out, broker_, authoriser_, runtime_,
                                              settings_);
       });
 }
@@ -235,8 +252,21 @@ void BrokerService::DoRun(const Call& call, const v1::RunRequest& request,
   if (!who.ok()) return responder.Finish(who.status());
   auto spec = ReadRun(request, settings_.max_log_bytes);
   if (!spec.ok()) return responder.Finish(spec.status());
+  if (broker_.Unsettled(*who, spec->start.handle)) {
+    runtime_.scope.Spawn("Run", RunWhenSettled(*who, *std::move(spec), request.stdin(), call.cancel,
+                                               std::move(responder)));
+    return;
+  }
   RunCall::Begin(broker_, *who, *std::move(spec), request.stdin(), call.cancel,
                  std::move(responder));
+}
+
+Task<void> BrokerService::RunWhenSettled(broker::Principal who, RunSpec spec, std::string input,
+                                         CancelToken cancel,
+                                         rpc::Responder<v1::RunResponse> responder) {
+  const absl::Status settled = co_await broker_.Settle(who, spec.start.handle, cancel);
+  if (!settled.ok()) co_return responder.Finish(settled);
+  RunCall::Begin(broker_, who, std::move(spec), std::move(input), cancel, std::move(responder));
 }
 
 BrokerService::Unary* BrokerService::GetServerInfo(Context* context,
@@ -269,6 +299,7 @@ absl::StatusOr<v1::GetServerInfoResponse> BrokerService::DoInfo(const Call& call
   ToProto(settings_.heartbeat_interval, limits.mutable_heartbeat_interval());
   ToProto(settings_.reattach_window, limits.mutable_reattach_window());
   ToProto(settings_.tombstone_time, limits.mutable_tombstone_time());
+  limits.set_max_watchers(settings_.max_watchers);
   return response;
 }
 

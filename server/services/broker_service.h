@@ -9,22 +9,24 @@
 #include "lib/rpc/unary.h"
 #include "sandbroker/v1/broker.grpc.pb.h"
 #include "server/services/authoriser.h"
+#include "server/services/execution_fields.h"
 #include "server/services/service_settings.h"
 
 namespace sandbroker::services {
 
-// Exec is served from raw buffers, so that output goes out as the memory it came in.
+// Streams are served from raw buffers, so that output goes out as the memory it came in.
 using BrokerServiceBase =
     v1::SandboxBroker::WithCallbackMethod_Acquire<v1::SandboxBroker::WithCallbackMethod_Release<
         v1::SandboxBroker::WithCallbackMethod_ReleaseTaskSandboxes<
             v1::SandboxBroker::WithCallbackMethod_ReadTaskCapacity<
                 v1::SandboxBroker::WithCallbackMethod_GetSandbox<
                     v1::SandboxBroker::WithCallbackMethod_ListSandboxes<
-                        v1::SandboxBroker::WithCallbackMethod_RenewLeases<
-                            v1::SandboxBroker::WithRawCallbackMethod_Exec<
-                                v1::SandboxBroker::WithCallbackMethod_Run<
-                                    v1::SandboxBroker::WithCallbackMethod_GetServerInfo<
-                                        v1::SandboxBroker::Service>>>>>>>>>>;
+                        v1::SandboxBroker::WithRawCallbackMethod_WatchSandboxes<
+                            v1::SandboxBroker::WithCallbackMethod_RenewLeases<
+                                v1::SandboxBroker::WithRawCallbackMethod_Exec<
+                                    v1::SandboxBroker::WithCallbackMethod_Run<
+                                        v1::SandboxBroker::WithCallbackMethod_GetServerInfo<
+                                            v1::SandboxBroker::Service>>>>>>>>>>>;
 
 class BrokerService final : public BrokerServiceBase {
  public:
@@ -43,6 +45,8 @@ class BrokerService final : public BrokerServiceBase {
   Unary* GetSandbox(Context*, const v1::GetSandboxRequest*, v1::GetSandboxResponse*) override;
   Unary* ListSandboxes(Context*, const v1::ListSandboxesRequest*,
                        v1::ListSandboxesResponse*) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* WatchSandboxes(Context*,
+                                                             const grpc::ByteBuffer*) override;
   Unary* RenewLeases(Context*, const v1::RenewLeasesRequest*, v1::RenewLeasesResponse*) override;
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Exec(Context*) override;
   Unary* Run(Context*, const v1::RunRequest*, v1::RunResponse*) override;
@@ -58,12 +62,15 @@ class BrokerService final : public BrokerServiceBase {
       Call call, const v1::ReleaseTaskSandboxesRequest& request);
   absl::StatusOr<v1::ReadTaskCapacityResponse> DoCapacity(
       const Call& call, const v1::ReadTaskCapacityRequest& request);
-  absl::StatusOr<v1::GetSandboxResponse> DoGet(const Call& call,
-                                               const v1::GetSandboxRequest& request);
+  Task<absl::StatusOr<v1::GetSandboxResponse>> DoGet(Call call,
+                                                     const v1::GetSandboxRequest& request);
   absl::StatusOr<v1::ListSandboxesResponse> DoList(const Call& call,
                                                    const v1::ListSandboxesRequest& request);
   Task<absl::StatusOr<v1::RenewLeasesResponse>> DoRenew(Call call,
                                                         const v1::RenewLeasesRequest& request);
+  // Runs it once the broker has settled what its sandbox is.
+  Task<void> RunWhenSettled(broker::Principal who, RunSpec spec, std::string input,
+                            CancelToken cancel, rpc::Responder<v1::RunResponse> responder);
   void DoRun(const Call& call, const v1::RunRequest& request,
              rpc::Responder<v1::RunResponse> responder);
   absl::StatusOr<v1::GetServerInfoResponse> DoInfo(const Call& call);

@@ -16,16 +16,20 @@ constexpr size_t kMaxWarning = 1024;
 }  // namespace
 
 ExecSession::ExecSession(rpc::StreamCore& stream, ExecOutbox* outbox, broker::Broker& broker,
-                         const Authoriser& authoriser, Scheduler& scheduler,
+                         const Authoriser& authoriser, const rpc::Runtime& runtime,
                          const ServiceSettings& settings)
     : stream_(stream),
       outbox_(outbox),
       broker_(broker),
       authoriser_(authoriser),
-      scheduler_(scheduler),
+      scheduler_(runtime.loop),
+      scope_(runtime.scope),
       settings_(settings) {}
 
-ExecSession::~ExecSession() { Leave(); }
+ExecSession::~ExecSession() {
+  *alive_ = false;
+  Leave();
+}
 
 void ExecSession::OnRequest(v1::ExecRequest request) {
   if (over_) return;
@@ -71,7 +75,26 @@ absl::Status ExecSession::Start(const v1::ExecStart& start) {
   started_ = true;
   takes_input_ = spec->start.stdin();
   kill_grace_ = Duration(spec->start.kill_grace_ns());
-  auto execution = broker_.Start(*who, *std::move(spec), this);
+  if (!broker_.Unsettled(*who, spec->handle)) return StartNow(*who, *std::move(spec));
+  settling_ = true;
+  scope_.Spawn("Exec", StartWhenSettled(this, alive_, *who, *std::move(spec)));
+  return absl::OkStatus();
+}
+
+Task<void> ExecSession::StartWhenSettled(ExecSession* session, std::shared_ptr<bool> alive,
+                                         broker::Principal who, broker::StartSpec spec) {
+  const CancelToken cancel = session->stream_.context().cancel;
+  absl::Status status = co_await session->broker_.Settle(who, spec.handle, cancel);
+  if (!*alive || session->over_) co_return;
+  session->settling_ = false;
+  if (status.ok()) status = session->StartNow(who, std::move(spec));
+  if (session->over_) co_return;
+  if (!status.ok()) co_return session->Over(status);
+  session->MaybeRead();
+}
+
+absl::Status ExecSession::StartNow(const broker::Principal& who, broker::StartSpec spec) {
+  auto execution = broker_.Start(who, std::move(spec), this);
   if (!execution.ok()) return execution.status();
   if (over_) return absl::OkStatus();  // it failed or ended before Start returned
   execution_ = *std::move(execution);
@@ -149,7 +172,7 @@ void ExecSession::Push(const v1::ExecResponse& event) {
 }
 
 void ExecSession::MaybeRead() {
-  if (over_ || reads_done_) return;
+  if (over_ || reads_done_ || settling_) return;
   if (execution_ && execution_->pending_input() > 0) return;
   stream_.ReadNext();
 }

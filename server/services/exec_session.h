@@ -4,7 +4,8 @@
 // Owned by its stream; loop thread only.
 //
 //   state     message                  execution                    caller gone
-//   waiting   start -> running         -                            over
+//   waiting   start -> running, or     -                            over
+//             settling -> running
 //   running   stdin, signal, cancel    events; ended -> over (OK)   reader lost -> over
 //                                      failed -> over (its status)
 #pragma once
@@ -26,7 +27,8 @@ class ExecSession final : public rpc::StreamHandler<v1::ExecRequest>,
  public:
   // All of them outlive it. `outbox` belongs to `stream` and is used inside Send alone.
   ExecSession(rpc::StreamCore& stream, ExecOutbox* outbox, broker::Broker& broker,
-              const Authoriser& authoriser, Scheduler& scheduler, const ServiceSettings& settings);
+              const Authoriser& authoriser, const rpc::Runtime& runtime,
+              const ServiceSettings& settings);
   ~ExecSession() override;
 
   void OnRequest(v1::ExecRequest request) override;
@@ -46,6 +48,9 @@ class ExecSession final : public rpc::StreamHandler<v1::ExecRequest>,
  private:
   absl::Status Handle(v1::ExecRequest* request);
   absl::Status Start(const v1::ExecStart& start);
+  absl::Status StartNow(const broker::Principal& who, broker::StartSpec spec);
+  static Task<void> StartWhenSettled(ExecSession* session, std::shared_ptr<bool> alive,
+                                     broker::Principal who, broker::StartSpec spec);
   absl::Status Input(v1::ExecStdin* input);
   absl::Status Cancel(const v1::ExecCancel& cancel);
   // Lets go of the program, which goes on.
@@ -63,10 +68,12 @@ class ExecSession final : public rpc::StreamHandler<v1::ExecRequest>,
   broker::Broker& broker_;
   const Authoriser& authoriser_;
   Scheduler& scheduler_;
+  TaskScope& scope_;
   const ServiceSettings& settings_;
 
   std::shared_ptr<broker::Execution> execution_;
   bool started_ = false;
+  bool settling_ = false;  // started; the broker is finding out about its sandbox
   bool over_ = false;
   bool takes_input_ = false;
   bool reads_done_ = false;
@@ -77,6 +84,8 @@ class ExecSession final : public rpc::StreamHandler<v1::ExecRequest>,
   uint64_t uncredited_ = 0;   // taken by gRPC before execution_ was set
   Time last_sent_;
   std::unique_ptr<Timer> heartbeat_;
+  // Lets what waits for the broker find that the call is over.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
 }  // namespace sandbroker::services

@@ -20,6 +20,8 @@ struct ServiceSettings {
   uint64_t max_log_bytes = 256 * 1024 * 1024;
   Duration reattach_window = std::chrono::seconds(60);
   Duration tombstone_time = std::chrono::hours(24);
+  // BrokerSettings::max_watches.
+  uint32_t max_watchers = 128;
 };
 
 }  // namespace sandbroker::services

@@ -144,6 +144,25 @@ void ToProto(const broker::ReleaseItem& from, v1::ReleaseResult* to) {
   to->set_message(Words(MessageOf(shown)));
 }
 
+void ToProto(const broker::WatchEvent& from, v1::WatchSandboxesResponse* to) {
+  switch (from.kind) {
+    case broker::WatchEvent::Kind::kAdded:
+      return ToProto(from.sandbox, to->mutable_added());
+    case broker::WatchEvent::Kind::kModified:
+      return ToProto(from.sandbox, to->mutable_modified());
+    case broker::WatchEvent::Kind::kRemoved: {
+      v1::SandboxRemoved& removed = *to->mutable_removed();
+      removed.set_sandbox_id(from.removal.handle);
+      removed.set_reason(std::string(ReasonName(from.removal.reason)));
+      removed.set_cause(Words(from.removal.cause));
+      return;
+    }
+    case broker::WatchEvent::Kind::kSynced:
+      to->mutable_synced();
+      return;
+  }
+}
+
 void ToProto(const agent::v1::Ready& from, v1::ExecReady* to) {
   to->set_execution_id(from.execution_id());
   to->set_incarnation(from.boot_id());

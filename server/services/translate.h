@@ -17,6 +17,7 @@ void ToProto(const broker::Acquired& from, v1::AcquireResponse* to);
 void ToProto(const broker::PoolCapacity& from, v1::PoolCapacity* to);
 void ToProto(const broker::RenewItem& from, v1::RenewResult* to);
 void ToProto(const broker::ReleaseItem& from, v1::ReleaseResult* to);
+void ToProto(const broker::WatchEvent& from, v1::WatchSandboxesResponse* to);
 void ToProto(const agent::v1::Ready& from, v1::ExecReady* to);
 // An end this server does not know, of a newer agent, is outcome_unknown.
 void ToProto(const agent::v1::Ended& from, v1::ExecEnded* to);

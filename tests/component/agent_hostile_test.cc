@@ -1,5 +1,5 @@
-// The agent under a peer that breaks the protocol: that link ends with a reason, the agent and its
-// programs go on.
+// The agent under a peer that breaks the protocol, over a unix socket and over TLS: that link ends
+// with a reason, the agent and its programs go on.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -14,11 +14,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-class AgentHostile : public ::testing::Test {
+class AgentHostile : public ::testing::TestWithParam<Over> {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(good_.Open(agent_.socket_path(), agent_.secret()));
-    ASSERT_TRUE(bad_.Open(agent_.socket_path(), agent_.secret()));
+    ASSERT_TRUE(good_.Open(agent_.door()));
+    ASSERT_TRUE(bad_.Open(agent_.door()));
     running_ = good_.Start(MakeStart("good", {"sh", "-c", "echo up; read x; echo $x"}, true));
     ASSERT_TRUE(good_.Until([&] { return good_.record(running_).input_credit > 0; }));
   }
@@ -50,46 +50,46 @@ class AgentHostile : public ::testing::Test {
     message[4] = static_cast<char>(kind);
     return message;
   }
-  AgentProcess agent_;
+  AgentProcess agent_{AgentSetup{GetParam()}};
   RawLinkClient good_;
   RawLinkClient bad_;
   uint32_t running_ = 0;
 };
 
-TEST_F(AgentHostile, UnknownKind) {
+TEST_P(AgentHostile, UnknownKind) {
   bad_.SendMessage(Raw(1, 99, "x"));
   ExpectRefusedAndStanding("unknown kind 99");
 }
 
-TEST_F(AgentHostile, ShortFrame) {
+TEST_P(AgentHostile, ShortFrame) {
   bad_.SendMessage("abc");
   ExpectRefusedAndStanding("frame of 3 bytes");
 }
 
-TEST_F(AgentHostile, TextMessage) {
+TEST_P(AgentHostile, TextMessage) {
   bad_.SendText("hello");
   ExpectRefusedAndStanding("frame of 0 bytes");
 }
 
-TEST_F(AgentHostile, ReservedBytes) {
+TEST_P(AgentHostile, ReservedBytes) {
   std::string message = Raw(1, 2, "x");
   message[6] = 1;
   bad_.SendMessage(message);
   ExpectRefusedAndStanding("reserved");
 }
 
-TEST_F(AgentHostile, OversizedControl) {
+TEST_P(AgentHostile, OversizedControl) {
   bad_.SendMessage(Raw(0, 3, std::string(2 << 20, 'x')));
   ExpectRefusedAndStanding("limit 1048576");
 }
 
-TEST_F(AgentHostile, OversizedMessage) {
+TEST_P(AgentHostile, OversizedMessage) {
   bad_.SendMessage(std::string(wire::kMaxMessage + 100, 'x'));
   EXPECT_TRUE(bad_.WaitClosed());
   ExpectStanding();
 }
 
-TEST_F(AgentHostile, CreditOverrun) {
+TEST_P(AgentHostile, CreditOverrun) {
   const uint32_t stream = bad_.Start(MakeStart("e", {"sleep", "1000"}, true));
   ASSERT_TRUE(bad_.Until([&] { return bad_.record(stream).input_credit > 0; }));
   uint64_t sent = 0;
@@ -100,17 +100,17 @@ TEST_F(AgentHostile, CreditOverrun) {
   ExpectRefusedAndStanding("credit overrun");
 }
 
-TEST_F(AgentHostile, FramesThatAreNotTheBrokers) {
+TEST_P(AgentHostile, FramesThatAreNotTheBrokers) {
   bad_.Send(1, wire::Kind::kEnd, "");
   ExpectRefusedAndStanding("END on stream 1");
 }
 
-TEST_F(AgentHostile, StreamThatWasNeverOpened) {
+TEST_P(AgentHostile, StreamThatWasNeverOpened) {
   bad_.SendCredit(5, 100);
   ExpectRefusedAndStanding("never opened");
 }
 
-TEST_F(AgentHostile, StreamIdsThatDoNotGrow) {
+TEST_P(AgentHostile, StreamIdsThatDoNotGrow) {
   agent::Open open;
   *open.mutable_start() = MakeStart("e", {"true"}, false);
   bad_.Send(7, wire::Kind::kOpen, open.SerializeAsString());
@@ -118,29 +118,29 @@ TEST_F(AgentHostile, StreamIdsThatDoNotGrow) {
   ExpectRefusedAndStanding("must grow");
 }
 
-TEST_F(AgentHostile, StreamZeroWithoutControl) {
+TEST_P(AgentHostile, StreamZeroWithoutControl) {
   bad_.Send(0, wire::Kind::kData, "xxxxxxxxxxx");
   ExpectRefusedAndStanding("DATA on stream 0");
 }
 
-TEST_F(AgentHostile, ProtoThatDoesNotParse) {
+TEST_P(AgentHostile, ProtoThatDoesNotParse) {
   bad_.Send(1, wire::Kind::kOpen, "\xff\xff\xff\xff");
   ExpectRefusedAndStanding("does not parse");
 }
 
-TEST_F(AgentHostile, ControlThatDoesNotParse) {
+TEST_P(AgentHostile, ControlThatDoesNotParse) {
   bad_.Send(0, wire::Kind::kEvent, "\xff\xff\xff\xff");
   ExpectRefusedAndStanding("does not parse");
 }
 
-TEST_F(AgentHostile, SecondHello) {
+TEST_P(AgentHostile, SecondHello) {
   agent::Control control;
   control.mutable_broker_hello()->set_version(1);
   bad_.SendControl(control);
   ExpectRefusedAndStanding("wrong side or at the wrong time");
 }
 
-TEST_F(AgentHostile, DataForAnotherFd) {
+TEST_P(AgentHostile, DataForAnotherFd) {
   const uint32_t stream = bad_.Start(MakeStart("e", {"sleep", "1000"}, true));
   ASSERT_TRUE(bad_.Until([&] { return bad_.record(stream).input_credit > 0; }));
   const auto header = wire::EncodeDataHeader(stream, 0, 1);
@@ -148,7 +148,7 @@ TEST_F(AgentHostile, DataForAnotherFd) {
   ExpectRefusedAndStanding("fd other than 0");
 }
 
-TEST_F(AgentHostile, SignalOutOfRange) {
+TEST_P(AgentHostile, SignalOutOfRange) {
   const uint32_t stream = bad_.Start(MakeStart("e", {"sleep", "1000"}, false));
   agent::Command command;
   command.mutable_signal()->set_number(99);
@@ -156,25 +156,26 @@ TEST_F(AgentHostile, SignalOutOfRange) {
   ExpectRefusedAndStanding("not within 1 to 64");
 }
 
-TEST_F(AgentHostile, GarbageBeneathTheWebSocket) {
+TEST_P(AgentHostile, GarbageBeneathTheWebSocket) {
   bad_.SendRaw(std::string(100000, '\xee'));
   EXPECT_TRUE(bad_.WaitClosed());
   ExpectStanding();
 }
 
-TEST_F(AgentHostile, GarbageInsteadOfHttp) {
+TEST_P(AgentHostile, GarbageInsteadOfHttp) {
   RawLinkClient garbage;
-  ASSERT_TRUE(garbage.Connect(agent_.socket_path()));
+  ASSERT_TRUE(GetParam() == Over::kTls ? garbage.ConnectTls(agent_.door().port)
+                                       : garbage.Connect(agent_.socket_path()));
   garbage.SendRaw(std::string(100000, '\xee'));
   EXPECT_FALSE(garbage.Upgrade());
   ExpectStanding();
 }
 
-TEST_F(AgentHostile, RandomFramesOnFreshLinks) {
+TEST_P(AgentHostile, RandomFramesOnFreshLinks) {
   std::mt19937 random(1);
   for (int round = 0; round < 60; ++round) {
     RawLinkClient client;
-    ASSERT_TRUE(client.Open(agent_.socket_path(), agent_.secret()));
+    ASSERT_TRUE(client.Open(agent_.door()));
     for (int i = 0; i < 20 && !client.closed(); ++i) {
       std::string payload(random() % 40, '\0');
       for (char& c : payload) c = static_cast<char>(random());
@@ -185,18 +186,23 @@ TEST_F(AgentHostile, RandomFramesOnFreshLinks) {
   ExpectStanding();
 }
 
-TEST_F(AgentHostile, PeerThatAsksWithoutReading_CostsBoundedMemory) {
+TEST_P(AgentHostile, PeerThatAsksWithoutReading_CostsBoundedMemory) {
   const size_t before = agent_.resident_bytes();
   agent::Control query;
   query.mutable_query()->set_sequence(1);
   const std::string message = wire::EncodeFrame(0, wire::Kind::kEvent, query.SerializeAsString());
   RawLinkClient flooder;
-  ASSERT_TRUE(flooder.Open(agent_.socket_path(), agent_.secret()));
+  ASSERT_TRUE(flooder.Open(agent_.door()));
   // Blocks for good once both directions are full, unless the agent went on reading.
   flooder.Flood(message, 200000, seconds(2));
   EXPECT_LT(agent_.resident_bytes(), before + kMemoryFactor * (16u << 20));
   ExpectStanding();
 }
+
+INSTANTIATE_TEST_SUITE_P(Links, AgentHostile, ::testing::Values(Over::kUnix, Over::kTls),
+                         [](const auto& over) {
+                           return over.param == Over::kTls ? "Tls" : "Unix";
+                         });
 
 }  // namespace
 }  // namespace sandbroker::test

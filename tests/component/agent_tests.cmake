@@ -5,6 +5,7 @@ sandbroker_test(agent_component_test
     ${CMAKE_SOURCE_DIR}/tests/component/agent_basics_test.cc
     ${CMAKE_SOURCE_DIR}/tests/component/agent_ends_test.cc
     ${CMAKE_SOURCE_DIR}/tests/component/agent_hostile_test.cc
+    ${CMAKE_SOURCE_DIR}/tests/component/agent_tls_test.cc
     ${CMAKE_SOURCE_DIR}/tests/component/agent_trees_test.cc
   DEPS
     sandbroker::raw_link_client

@@ -59,26 +59,26 @@ class RecordingObserver final : public broker::ExecutionObserver {
   std::optional<absl::Status> failed;
 };
 
-class BrokerFixture : public ::testing::Test {
+// Time that a test moves, and tasks that must have ended when it does.
+class TaskFixture : public ::testing::Test {
  protected:
-  BrokerFixture()
-      : scope_(scheduler_.context(),
-               [](std::string_view name, std::string_view what) {
-                 ADD_FAILURE() << name << ": " << what;
-               }),
-        broker_(scheduler_, scope_, backend_, receipts_, metrics_, Settings()) {}
+  TaskFixture()
+      : scope_(scheduler_.context(), [](std::string_view name, std::string_view what) {
+          ADD_FAILURE() << name << ": " << what;
+        }) {}
 
-  ~BrokerFixture() override {
+  // By the derived class, while what the tasks use still lives.
+  void JoinTasks() {
     bool joined = false;
     scope_.Join([&] { joined = true; });
     scheduler_.RunPosted();
     EXPECT_TRUE(joined) << "a task never ended";
   }
 
-  static broker::BrokerSettings Settings() {
+  static broker::BrokerSettings Settings(const std::string& replica = "replica") {
     broker::BrokerSettings settings;
     settings.handle_key = std::string(32, 'k');
-    settings.replica_id = "replica";
+    settings.replica_id = replica;
     return settings;
   }
 
@@ -96,6 +96,25 @@ class BrokerFixture : public ::testing::Test {
     EXPECT_TRUE(slot->has_value()) << "still waiting";
     return **slot;
   }
+
+  ManualScheduler scheduler_;
+  TaskScope scope_;
+  const broker::Principal me_{"local", "default"};
+  const broker::Principal other_{"else", "other"};
+
+ private:
+  template <class T>
+  static Task<void> Keep(Task<T> task, std::shared_ptr<std::optional<T>> slot) {
+    T value = co_await std::move(task);
+    slot->emplace(std::move(value));
+  }
+};
+
+class BrokerFixture : public TaskFixture {
+ protected:
+  BrokerFixture() : broker_(scheduler_, scope_, backend_, receipts_, metrics_, Settings()) {}
+
+  ~BrokerFixture() override { JoinTasks(); }
 
   absl::StatusOr<broker::Acquired> Acquire(broker::AcquireSpec spec = {}) {
     return Get(broker_.Acquire(me_, std::move(spec), CancelToken()));
@@ -120,21 +139,10 @@ class BrokerFixture : public ::testing::Test {
   }
   std::shared_ptr<FakeStream> LastStream() { return backend_.only_link()->streams().back(); }
 
-  ManualScheduler scheduler_;
-  TaskScope scope_;
   FakeBackend backend_;
   MemoryReceipts receipts_;
   obs::Metrics metrics_;
   broker::Broker broker_;
-  const broker::Principal me_{"local", "default"};
-  const broker::Principal other_{"else", "other"};
-
- private:
-  template <class T>
-  static Task<void> Keep(Task<T> task, std::shared_ptr<std::optional<T>> slot) {
-    T value = co_await std::move(task);
-    slot->emplace(std::move(value));
-  }
 };
 
 }  // namespace sandbroker::testing

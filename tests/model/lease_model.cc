@@ -24,7 +24,7 @@ broker::LeaseSpec LeaseModel::Spec() const {
 }
 
 broker::LeaseSettings LeaseModel::Settings() const {
-  return {seconds(Off(LeaseRule::kMarginForClocks) ? 0 : 1), seconds(kBackstop)};
+  return {seconds(Off(LeaseRule::kMarginForClocks) ? 0 : 1), seconds(kBackstop), !alone()};
 }
 
 LeaseModel::LeaseModel(const LeaseBounds& bounds, LeaseRule off)
@@ -47,6 +47,13 @@ WallTime LeaseModel::NowOf(size_t who) const {
 bool LeaseModel::Busy() const {
   return (program_ && bounds_.keep_while_running) ||
          std::any_of(replicas_.begin(), replicas_.end(), [](const Replica& r) { return r.stream; });
+}
+
+// A stream whose link has dropped shows in the record alone, and not there if the write has failed.
+bool LeaseModel::SeenToBeBusy() const {
+  if (used_.failures == 0 || (program_ && bounds_.keep_while_running)) return Busy();
+  return std::any_of(replicas_.begin(), replicas_.end(),
+                     [](const Replica& r) { return r.stream && r.linked; });
 }
 
 void LeaseModel::Break(const std::string& what) const {
@@ -143,18 +150,21 @@ void LeaseModel::Do(const Action& action) {
 void LeaseModel::OpenStream(size_t who) {
   Replica& replica = replicas_[who];
   Touch(who);
-  const bool thin = replica.lease->Remaining(NowOf(who)) < seconds(1);
+  // A write may take a second and more, and with clocks that differ others look that much sooner.
+  const bool thin = replica.lease->Remaining(NowOf(who)) < seconds(alone() ? 1 : 2);
   const bool waits = replica.write && thin && !Off(LeaseRule::kThinLeaseIsWrittenFirst);
   (waits ? replica.opening : replica.stream) = true;
 }
 
-// An agent counts a reader whose link was lost a moment ago.
+// An agent does not count a reader whose link was lost a moment ago.
 void LeaseModel::AskAgent(size_t who) {
   Replica& replica = replicas_[who];
   replica.asked = Replica::Asked::kAnswered;
   replica.says = AgentSays{program_ && !Off(LeaseRule::kRunningIsBusy) ? 1u : 0u, 0};
   if (Off(LeaseRule::kOthersStreamsAreBusy)) return;
-  for (const Replica& other : replicas_) replica.says->attached += other.stream ? 1 : 0;
+  for (const Replica& other : replicas_) {
+    replica.says->attached += other.stream && other.linked ? 1 : 0;
+  }
 }
 
 void LeaseModel::Second() {
@@ -274,11 +284,16 @@ void LeaseModel::Push(size_t who) {
 void LeaseModel::Arm(size_t who) {
   Replica& replica = replicas_[who];
   const int ahead = SecondOf(NowOf(who)) - now_;
-  replica.look_at = SecondOf(replica.lease->NextLook()) - ahead;
+  replica.look_at = SecondOf(replica.lease->NextWake(NowOf(who))) - ahead;
 }
 
 void LeaseModel::LookAt(size_t who) {
   Replica& replica = replicas_[who];
+  if (replica.lease->KeepsAhead(NowOf(who))) {
+    if (replica.stream && !Off(LeaseRule::kOwnStreamsKeepAhead)) Touch(who);
+    if (!replica.write) Arm(who);
+    return;
+  }
   if (!alone()) replica.lease->Written(At(record_.until));
   replica.touched = false;
   replica.says.reset();
@@ -321,7 +336,8 @@ void LeaseModel::TakeBack(size_t who) {
   alive_ = false;
   if (now_ >= HardEnd() - (bounds_.skew ? 1 : 0)) return;
   const bool unreachable = !replica.says;
-  if (Busy() && !(unreachable && now_ >= SecondOf(replica.lease->backstop()) && !replica.stream)) {
+  if (SeenToBeBusy() &&
+      !(unreachable && now_ >= SecondOf(replica.lease->backstop()) && !replica.stream)) {
     Break("taken back while it was in use");
   }
   if (now_ < promised_) Break("taken back before the promised end");

@@ -30,6 +30,7 @@ enum class LeaseRule {
   kRunningIsBusy,
   kOthersStreamsAreBusy,
   kOwnStreamsAreBusy,
+  kOwnStreamsKeepAhead,
   kMaxLifetime,
   kMarginForClocks,
   kAgentKnowsTheBackstop,
@@ -126,6 +127,7 @@ class LeaseModel {
   WallTime NowOf(size_t who) const;
   bool MayPass() const;
   bool Busy() const;
+  bool SeenToBeBusy() const;
 
   void Second();
   void Call(size_t who);

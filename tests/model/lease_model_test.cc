@@ -34,6 +34,12 @@ TEST(LeaseModel, ThreeReplicas_WithClocksThatDiffer) {
                       {.replicas = 3, .lifetime = 7, .skew = true, .calls = 2, .crashes = 1});
   Checks::ExpectClean("three replicas, streams",
                       {.replicas = 3, .lifetime = 6, .skew = true, .drops = 1, .streams = 1});
+  Checks::ExpectClean("three replicas, a stream nobody else can see", {.replicas = 3,
+                                                                       .lifetime = 7,
+                                                                       .keep_while_running = false,
+                                                                       .skew = true,
+                                                                       .drops = 1,
+                                                                       .streams = 1});
 }
 
 TEST(LeaseModel, RandomRuns_WithEverythingAtOnce) {
@@ -61,6 +67,9 @@ LeaseBounds BoundsFor(LeaseRule rule) {
     case LeaseRule::kMarginForClocks:
       return {.replicas = 3, .lifetime = 7, .skew = true};
     case LeaseRule::kOthersStreamsAreBusy:
+      return {.replicas = 3, .lifetime = 8, .skew = true, .failures = 1, .streams = 1};
+    case LeaseRule::kOwnStreamsKeepAhead:
+      return {.replicas = 3, .lifetime = 7, .skew = true, .drops = 1, .streams = 1};
     case LeaseRule::kThinLeaseIsWrittenFirst:
       return {.replicas = 3, .lifetime = 6, .skew = true, .streams = 1};
     case LeaseRule::kActivitySinceTheLookCounts:

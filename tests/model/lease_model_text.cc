@@ -20,6 +20,7 @@ const char* RuleName(LeaseRule rule) {
       "a running program is busy",
       "streams of other replicas are busy",
       "own streams are busy",
+      "own streams keep the lease ahead of others' looks",
       "max_lifetime caps all",
       "the margin covers the clocks",
       "the agent knows the backstop",

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +23,11 @@ namespace sandbroker::test {
 namespace {
 
 constexpr int kEndBoundMs = 20000;
+constexpr int kLookMs = 5;
 constexpr int kListenFd = 3;
 constexpr int kSecretFd = 4;
+constexpr int kProgramFd = 7;
+constexpr const char* kProgramPath = "/proc/self/fd/7";
 
 UniqueFd BoundSocket(const std::string& path) {
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -34,6 +38,15 @@ UniqueFd BoundSocket(const std::string& path) {
   // Connections queue here until the agent accepts, so nobody has to wait for its start.
   SANDBROKER_CHECK(::listen(fd.get(), 64) == 0);
   return fd;
+}
+
+UniqueFd PipeWith(const std::string& bytes) {
+  int ends[2];
+  SANDBROKER_CHECK(::pipe2(ends, O_CLOEXEC) == 0);
+  const UniqueFd writing(ends[1]);
+  SANDBROKER_CHECK(::write(writing.get(), bytes.data(), bytes.size()) ==
+                   static_cast<ssize_t>(bytes.size()));
+  return UniqueFd(ends[0]);
 }
 
 std::string StatusLine(pid_t pid, const std::string& key) {
@@ -52,30 +65,55 @@ bool Runs(pid_t pid) {
   return !state.empty() && state.find('Z') == std::string::npos;
 }
 
-AgentProcess::AgentProcess(const std::vector<std::string>& flags,
-                           const std::vector<std::string>& env) {
+AgentProcess::AgentProcess(const AgentSetup& setup) {
   char name[] = "/tmp/agent_test.XXXXXX";
   dir_ = ::mkdtemp(name);
-  socket_path_ = dir_ + "/agent.sock";
-  secret_ = RandomBytes(32);
-  UniqueFd listening = BoundSocket(socket_path_);
-  int pipe_fds[2];
-  SANDBROKER_CHECK(::pipe2(pipe_fds, O_CLOEXEC) == 0);
-  UniqueFd secret_read(pipe_fds[0]), secret_write(pipe_fds[1]);
-  SANDBROKER_CHECK(::write(secret_write.get(), secret_.data(), secret_.size()) ==
-                   static_cast<ssize_t>(secret_.size()));
-  secret_write.Reset();
+  UniqueFd listening, secret, program(::open(SANDBROKER_AGENT_PATH, O_RDONLY | O_CLOEXEC));
   SpawnSpec spec;
   spec.argv = {"sandbroker-agent", "--workspace", dir_};
-  spec.argv.insert(spec.argv.end(), flags.begin(), flags.end());
   spec.path = SANDBROKER_AGENT_PATH;
-  spec.env = env;
-  spec.fds = {{2, 2}, {listening.get(), kListenFd}, {secret_read.get(), kSecretFd}};
+  spec.fds = {{2, 2}};
+  if (setup.user) {
+    spec.user = setup.user;
+    SANDBROKER_CHECK(::chown(dir_.c_str(), setup.user->first, setup.user->second) == 0);
+    // Wherever the file is, and whoever may go there.
+    spec.path = kProgramPath;
+    spec.fds.push_back({program.get(), kProgramFd});
+  }
+  if (setup.over == Over::kUnix) {
+    door_.path = dir_ + "/agent.sock";
+    door_.secret = RandomBytes(32);
+    listening = BoundSocket(door_.path);
+    secret = PipeWith(door_.secret);
+    spec.fds.push_back({listening.get(), kListenFd});
+    spec.fds.push_back({secret.get(), kSecretFd});
+  } else {
+    door_.key = SigningKey::Make(KeyKind::kEd25519);
+    spec.argv.insert(spec.argv.end(), {"--listen-tcp", "127.0.0.1:0", "--port-file", dir_ + "/port",
+                                       "--broker-key", door_.key->PublicBase64()});
+  }
+  spec.argv.insert(spec.argv.end(), setup.flags.begin(), setup.flags.end());
+  spec.env = setup.env;
   Spawned spawned;
   const auto error = Spawn(spec, &spawned);
   SANDBROKER_CHECK(!error);
   pid_ = spawned.pid;
   pidfd_ = std::move(spawned.pidfd);
+  if (setup.over == Over::kTls) AwaitPort();
+}
+
+void AgentProcess::AwaitPort() {
+  const std::string path = dir_ + "/port";
+  pollfd ended = {pidfd_.get(), POLLIN, 0};
+  for (int waited = 0; waited < kEndBoundMs; waited += kLookMs) {
+    std::string line;
+    if (std::getline(std::ifstream(path), line)) {
+      door_.port = static_cast<uint16_t>(std::stoi(line.substr(line.rfind(':') + 1)));
+      return;
+    }
+    if (::poll(&ended, 1, kLookMs) != 0) break;
+  }
+  SANDBROKER_CHECK(door_.port != 0);
 }
 
 AgentProcess::~AgentProcess() {

@@ -1,13 +1,17 @@
-// The real agent as a child of the test, over a unix socket in a folder of its own. Test thread
-// only.
+// The real agent as a child of the test, with a folder of its own: over a unix socket in it, or by
+// TLS on loopback. Test thread only.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/fd.h"
+#include "lib/base/signing.h"
 
 namespace sandbroker::test {
 
@@ -21,17 +25,37 @@ inline constexpr size_t kMemoryFactor = 4;
 inline constexpr size_t kMemoryFactor = 1;
 #endif
 
+// How to reach it: a unix socket and a secret, or a port of loopback and a broker's key.
+struct AgentDoor {
+  std::string path;
+  std::string secret;
+  uint16_t port = 0;
+  std::optional<SigningKey> key;
+};
+
+enum class Over { kUnix, kTls };
+
+struct AgentSetup {
+  Over over = Over::kUnix;
+  std::vector<std::string> flags = {};                    // further ones
+  std::vector<std::string> env = {"PATH=/usr/bin:/bin"};  // "NAME=value"
+  std::optional<std::pair<uid_t, gid_t>> user = {};       // needs root
+};
+
 class AgentProcess {
  public:
-  // Starts it with these further flags; `env` as "NAME=value".
   explicit AgentProcess(const std::vector<std::string>& flags = {},
-                        const std::vector<std::string>& env = {"PATH=/usr/bin:/bin"});
+                        const std::vector<std::string>& env = {"PATH=/usr/bin:/bin"})
+      : AgentProcess(AgentSetup{Over::kUnix, flags, env}) {}
+  // Over TLS it listens when the constructor returns.
+  explicit AgentProcess(const AgentSetup& setup);
   ~AgentProcess();
   AgentProcess(const AgentProcess&) = delete;
   AgentProcess& operator=(const AgentProcess&) = delete;
 
-  const std::string& socket_path() const { return socket_path_; }
-  const std::string& secret() const { return secret_; }
+  const std::string& socket_path() const { return door_.path; }
+  const std::string& secret() const { return door_.secret; }
+  const AgentDoor& door() const { return door_; }
   const std::string& dir() const { return dir_; }
   pid_t pid() const { return pid_; }
 
@@ -49,10 +73,10 @@ class AgentProcess {
 
  private:
   std::vector<pid_t> Below(bool supervisors) const;
+  void AwaitPort();
 
   std::string dir_;
-  std::string socket_path_;
-  std::string secret_;
+  AgentDoor door_;
   pid_t pid_ = -1;
   UniqueFd pidfd_;
 };

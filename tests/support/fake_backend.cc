@@ -64,7 +64,39 @@ Task<absl::Status> FakeBackend::Release(const std::string& uid) {
   co_return absl::OkStatus();
 }
 
-Task<absl::Status> FakeBackend::Remember(std::string uid, broker::Claim claim) {
+Task<absl::StatusOr<bool>> FakeBackend::ReleaseUnchanged(std::string uid, broker::Claim as_read) {
+  if (const auto* kept = claim(uid); kept != nullptr && !broker::SamePromise(*kept, as_read)) {
+    co_return false;
+  }
+  const absl::Status status = co_await Release(uid);
+  if (!status.ok()) co_return status;
+  co_return true;
+}
+
+Task<absl::Status> FakeBackend::Seek(std::string, std::string uid) {
+  if (hold_seeks) {
+    OneShot<bool> turn;
+    seeking_.push_back(turn);
+    co_await turn.Wait();
+  }
+  if (on_seek) on_seek(uid);
+  co_return absl::OkStatus();
+}
+
+void FakeBackend::FinishSeeks() {
+  for (const auto& turn : std::exchange(seeking_, {})) turn.Set(true);
+}
+
+Task<absl::Status> FakeBackend::SeekReceipt(std::string) { co_return absl::OkStatus(); }
+
+Task<absl::StatusOr<broker::Claim>> FakeBackend::Reread(std::string uid) {
+  const broker::Claim* kept = claim(uid);
+  if (kept == nullptr || links_.count(uid) == 0) co_return MakeError(Reason::kSandboxGone, "gone");
+  co_return *kept;
+}
+
+Task<absl::Status> FakeBackend::Remember(std::string uid, broker::Claim claim,
+                                         std::optional<broker::Claim>) {
   if (hold_remembering) {
     OneShot<bool> turn;
     remembering_.push_back(turn);

@@ -30,12 +30,16 @@ class FakeBackend final : public broker::Backend {
   // Remember waits, in order, until FinishRemembering.
   bool hold_remembering = false;
   bool hold_releases = false;
+  // Seek waits until FinishSeeks; then this is told of what is sought and may Adopt it.
+  bool hold_seeks = false;
+  std::function<void(const std::string& uid)> on_seek;
 
   // Lets the longest waiting Acquire go on. False: nobody waits.
   bool Grant();
   void FinishReleases();
   // Lets what waits in Remember go on.
   void FinishRemembering();
+  void FinishSeeks();
   // As kept last; null when nothing was.
   const broker::Claim* claim(const std::string& uid) const;
   size_t remembered() const { return remembered_; }
@@ -45,6 +49,7 @@ class FakeBackend final : public broker::Backend {
   size_t acquired() const { return made_; }
   size_t released() const { return released_; }
   size_t releasing() const { return releasing_.size(); }
+  size_t seeking() const { return seeking_.size(); }
   size_t live() const { return links_.size(); }
   // Null when it is gone.
   std::shared_ptr<FakeAgentLink> link(const std::string& uid) const;
@@ -53,13 +58,19 @@ class FakeBackend final : public broker::Backend {
   void Kill(const std::string& uid, const std::string& cause);
 
   std::string name() const override { return "fake"; }
+  std::string space() const override { return "local"; }
   std::vector<std::string> capabilities() const override { return {"task", "request_id"}; }
   std::vector<std::string> pools() const override { return {"default"}; }
   void SetObserver(broker::BackendObserver* observer) override { observer_ = observer; }
   Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
                                                 CancelToken cancel) override;
-  Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim,
+                              std::optional<broker::Claim> base) override;
   Task<absl::Status> Release(const std::string& uid) override;
+  Task<absl::StatusOr<bool>> ReleaseUnchanged(std::string uid, broker::Claim as_read) override;
+  Task<absl::Status> Seek(std::string name, std::string uid) override;
+  Task<absl::Status> SeekReceipt(std::string key) override;
+  Task<absl::StatusOr<broker::Claim>> Reread(std::string uid) override;
   std::vector<broker::PoolCapacity> Capacity() const override;
   void Drain() override;
 
@@ -71,6 +82,7 @@ class FakeBackend final : public broker::Backend {
   std::vector<OneShot<absl::Status>> waiting_;
   std::vector<OneShot<absl::Status>> releasing_;
   std::vector<OneShot<bool>> remembering_;
+  std::vector<OneShot<bool>> seeking_;
   std::map<std::string, broker::Claim> claims_;  // by uid; stay after the sandbox
   size_t remembered_ = 0;
   size_t made_ = 0;

@@ -1,9 +1,19 @@
 #include "tests/support/raw_link_client.h"
 
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/write.hpp>
+#include <boost/beast/websocket/ssl.hpp>
+#include <boost/beast/websocket/stream.hpp>
+#include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "lib/base/crypto.h"
+#include "lib/base/tls.h"
 #include "lib/wire/handshake.h"
 
 namespace sandbroker::test {
@@ -13,82 +23,187 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using boost::system::error_code;
 
+using UnixSocket =
+    asio::basic_stream_socket<asio::local::stream_protocol, asio::io_context::executor_type>;
+using TlsSocket = asio::ssl::stream<asio::ip::tcp::socket>;
+
 }  // namespace
 
+class RawTransport {
+ public:
+  using ReadDone = std::function<void(error_code)>;
+
+  virtual ~RawTransport() = default;
+  virtual bool Upgrade(const std::string& subprotocol) = 0;
+  virtual void Read(beast::flat_buffer& buffer, ReadDone done) = 0;
+  virtual void Write(std::string_view message, bool binary) = 0;
+  virtual void StartWrite(const std::string& message, ReadDone done) = 0;
+  virtual void WriteRaw(std::string_view bytes) = 0;
+  virtual void Close() = 0;
+  virtual std::string certificate() = 0;
+};
+
+namespace {
+
+template <class Stream>
+class RawTransportOver final : public RawTransport {
+ public:
+  template <class... Below>
+  explicit RawTransportOver(Below&&... below) : websocket(std::forward<Below>(below)...) {}
+
+  bool Upgrade(const std::string& wanted) override {
+    websocket.binary(true);
+    websocket.auto_fragment(false);
+    websocket.read_message_max(wire::kMaxMessage);
+    websocket.set_option(
+        beast::websocket::stream_base::decorator([wanted](beast::websocket::request_type& request) {
+          if (!wanted.empty()) request.set(beast::http::field::sec_websocket_protocol, wanted);
+        }));
+    error_code error;
+    beast::websocket::response_type response;
+    websocket.handshake(response, "agent", "/", error);
+    const auto chosen = response[beast::http::field::sec_websocket_protocol];
+    return !error && std::string_view(chosen.data(), chosen.size()) == wire::kSubprotocol;
+  }
+  void Read(beast::flat_buffer& buffer, ReadDone done) override {
+    websocket.async_read(buffer, [done](error_code error, size_t) { done(error); });
+  }
+  void Write(std::string_view message, bool binary) override {
+    websocket.binary(binary);
+    error_code ignored;
+    websocket.write(asio::buffer(message.data(), message.size()), ignored);
+  }
+  void StartWrite(const std::string& message, ReadDone done) override {
+    websocket.binary(true);
+    websocket.async_write(asio::buffer(message), [done](error_code error, size_t) { done(error); });
+  }
+  void WriteRaw(std::string_view bytes) override {
+    error_code ignored;
+    asio::write(websocket.next_layer(), asio::buffer(bytes.data(), bytes.size()), ignored);
+  }
+  void Close() override {
+    error_code ignored;
+    beast::get_lowest_layer(websocket).close(ignored);
+  }
+  std::string certificate() override {
+    if constexpr (std::is_same_v<Stream, TlsSocket>) {
+      return PeerCertificate(websocket.next_layer().native_handle());
+    }
+    return "";
+  }
+
+  beast::websocket::stream<Stream, false> websocket;
+};
+
+asio::ssl::context& ClientTls() {
+  static asio::ssl::context context(asio::ssl::context::tlsv13_client);
+  return context;
+}
+
+}  // namespace
+
+RawLinkClient::RawLinkClient() = default;
+RawLinkClient::~RawLinkClient() = default;
+
 bool RawLinkClient::Connect(const std::string& path) {
+  auto transport = std::make_unique<RawTransportOver<UnixSocket>>(io_);
   error_code error;
-  websocket_.next_layer().connect({path}, error);
+  transport->websocket.next_layer().connect({path}, error);
+  transport_ = std::move(transport);
+  return !error;
+}
+
+bool RawLinkClient::ConnectTls(uint16_t port) {
+  auto transport = std::make_unique<RawTransportOver<TlsSocket>>(io_, ClientTls());
+  TlsSocket& tls = transport->websocket.next_layer();
+  error_code error;
+  tls.next_layer().connect({asio::ip::address_v4::loopback(), port}, error);
+  if (!error) tls.next_layer().set_option(asio::ip::tcp::no_delay(true), error);
+  if (!error) tls.handshake(TlsSocket::client, error);
+  transport_ = std::move(transport);
   return !error;
 }
 
 bool RawLinkClient::Upgrade(std::string_view subprotocol) {
-  websocket_.binary(true);
-  websocket_.auto_fragment(false);
-  websocket_.read_message_max(wire::kMaxMessage);
-  const std::string wanted(subprotocol);
-  websocket_.set_option(
-      beast::websocket::stream_base::decorator([wanted](beast::websocket::request_type& request) {
-        if (!wanted.empty()) request.set(beast::http::field::sec_websocket_protocol, wanted);
-      }));
-  error_code error;
-  beast::websocket::response_type response;
-  websocket_.handshake(response, "agent", "/", error);
-  const auto chosen = response[beast::http::field::sec_websocket_protocol];
-  return !error && std::string_view(chosen.data(), chosen.size()) == wire::kSubprotocol;
+  return transport_->Upgrade(std::string(subprotocol));
+}
+
+bool RawLinkClient::ReceiveHello() {
+  if (!Until([&] { return !controls_.empty(); })) return false;
+  hello_ = controls_.front().agent_hello();
+  controls_.clear();
+  return true;
+}
+
+std::optional<agent::AgentProof> RawLinkClient::Answer(const agent::BrokerHello& hello) {
+  agent::Control control;
+  *control.mutable_broker_hello() = hello;
+  SendControl(control);
+  if (!Until([&] { return !controls_.empty() || link_reset_; }) || controls_.empty()) return {};
+  agent::AgentProof proof = controls_.front().agent_proof();
+  controls_.clear();
+  return proof;
 }
 
 bool RawLinkClient::Handshake(std::string_view secret, uint32_t version, Duration heartbeat) {
-  if (!Until([&] { return !controls_.empty(); })) return false;
-  hello_ = controls_.front().agent_hello();
-  agent::Control control;
-  agent::BrokerHello& mine = *control.mutable_broker_hello();
+  if (!ReceiveHello()) return false;
+  agent::BrokerHello mine;
   mine.set_version(version);
   mine.set_nonce(RandomBytes(wire::kNonceSize));
   mine.set_proof(
       wire::MakeProof(wire::Side::kBroker, secret, hello_.nonce(), mine.nonce(), hello_.boot_id()));
   mine.set_heartbeat_interval_ns(heartbeat.count());
-  controls_.clear();
-  SendControl(control);
-  if (!Until([&] { return !controls_.empty() || link_reset_; }) || controls_.empty()) return false;
-  const auto proof = controls_.front().agent_proof().proof();
-  controls_.clear();
-  return wire::CheckProof(wire::Side::kAgent, proof, secret, hello_.nonce(), mine.nonce(),
-                          hello_.boot_id())
-      .ok();
+  const auto answer = Answer(mine);
+  return answer && wire::CheckProof(wire::Side::kAgent, answer->proof(), secret, hello_.nonce(),
+                                    mine.nonce(), hello_.boot_id())
+                       .ok();
 }
+
+agent::BrokerHello RawLinkClient::SignedHello(const SigningKey& key) {
+  agent::BrokerHello mine;
+  mine.set_version(wire::kVersion);
+  mine.set_nonce(RandomBytes(wire::kNonceSize));
+  mine.set_signature(
+      wire::MakeSignature(wire::Side::kBroker, key,
+                          {hello_.nonce(), mine.nonce(), hello_.boot_id(), certificate_hash()}));
+  return mine;
+}
+
+bool RawLinkClient::Prove(const agent::BrokerHello& hello) {
+  const auto answer = Answer(hello);
+  const auto key = VerifyKey::OfCertificate(transport_->certificate());
+  return answer && key.ok() &&
+         wire::CheckSignature(wire::Side::kAgent, answer->signature(), {*key},
+                              {hello_.nonce(), hello.nonce(), hello_.boot_id(), certificate_hash()})
+             .ok();
+}
+
+std::string RawLinkClient::certificate_hash() const { return Sha256(transport_->certificate()); }
 
 bool RawLinkClient::Open(const std::string& path, std::string_view secret) {
   return Connect(path) && Upgrade() && Handshake(secret);
 }
 
+bool RawLinkClient::Open(const AgentDoor& door) {
+  if (!door.key) return Open(door.path, door.secret);
+  return ConnectTls(door.port) && Upgrade() && HandshakeTls(*door.key);
+}
+
 void RawLinkClient::Close() {
-  error_code ignored;
-  websocket_.next_layer().close(ignored);
+  transport_->Close();
   closed_ = true;
 }
 
-void RawLinkClient::SendMessage(std::string_view message) {
-  websocket_.binary(true);
-  error_code ignored;
-  websocket_.write(asio::buffer(message.data(), message.size()), ignored);
-}
+void RawLinkClient::SendMessage(std::string_view message) { transport_->Write(message, true); }
 
-void RawLinkClient::SendText(std::string_view message) {
-  websocket_.text(true);
-  error_code ignored;
-  websocket_.write(asio::buffer(message.data(), message.size()), ignored);
-}
+void RawLinkClient::SendText(std::string_view message) { transport_->Write(message, false); }
 
-void RawLinkClient::SendRaw(std::string_view bytes) {
-  error_code ignored;
-  asio::write(websocket_.next_layer(), asio::buffer(bytes.data(), bytes.size()), ignored);
-}
+void RawLinkClient::SendRaw(std::string_view bytes) { transport_->WriteRaw(bytes); }
 
 void RawLinkClient::Flood(const std::string& message, int count, Duration bound) {
-  websocket_.binary(true);
   for (int i = 0; i < count && !closed_; ++i) {
     bool written = false;
-    websocket_.async_write(asio::buffer(message), [&](error_code error, size_t) {
+    transport_->StartWrite(message, [&](error_code error) {
       written = true;
       closed_ = closed_ || error;
     });
@@ -163,7 +278,7 @@ std::optional<ReceivedFrame> RawLinkClient::Receive(Duration bound) {
   if (closed_) return std::nullopt;
   if (!std::exchange(read_pending_, true)) {
     read_done_ = false;
-    websocket_.async_read(buffer_, [this](error_code error, size_t) {
+    transport_->Read(buffer_, [this](error_code error) {
       read_done_ = true;
       closed_ = closed_ || error;
     });

@@ -2,11 +2,8 @@
 // right, and everything wrong. Blocking, with a bound on every wait. Test thread only.
 #pragma once
 
-#include <boost/asio/basic_stream_socket.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/websocket/stream.hpp>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -18,8 +15,10 @@
 #include <vector>
 
 #include "lib/base/clock.h"
+#include "lib/base/signing.h"
 #include "lib/wire/frame.h"
 #include "sandbroker/agent/v1/link.pb.h"
+#include "tests/support/agent_process.h"
 
 namespace sandbroker::test {
 
@@ -49,20 +48,36 @@ struct StreamRecord {
   bool over() const { return ended || reset; }
 };
 
+// What carries the client's WebSocket.
+class RawTransport;
+
 class RawLinkClient {
  public:
   static constexpr Duration kBound = std::chrono::seconds(20);
 
-  RawLinkClient() : websocket_(io_) {}
+  RawLinkClient();
+  ~RawLinkClient();
 
   // Each answers whether it worked.
   bool Connect(const std::string& path);
+  // TCP on loopback and TLS.
+  bool ConnectTls(uint16_t port);
   bool Upgrade(std::string_view subprotocol = wire::kSubprotocol);
   bool Handshake(std::string_view secret, uint32_t version = wire::kVersion,
                  Duration heartbeat = std::chrono::seconds(10));
   // All three.
   bool Open(const std::string& path, std::string_view secret);
+  bool Open(const AgentDoor& door);
   void Close();
+
+  // Over TLS, step by step.
+  bool ReceiveHello();
+  // Nonce and signature for the agent whose hello was received.
+  agent::BrokerHello SignedHello(const SigningKey& key);
+  // Sends it; whether the agent has answered with a good signature.
+  bool Prove(const agent::BrokerHello& hello);
+  bool HandshakeTls(const SigningKey& key) { return ReceiveHello() && Prove(SignedHello(key)); }
+  std::string certificate_hash() const;
 
   void SendMessage(std::string_view message);
   void SendText(std::string_view message);
@@ -113,9 +128,8 @@ class RawLinkClient {
   bool send_acks = false;
 
  private:
-  using Socket = boost::asio::basic_stream_socket<boost::asio::local::stream_protocol,
-                                                  boost::asio::io_context::executor_type>;
-
+  // The agent's answer to a hello, if it is one.
+  std::optional<agent::AgentProof> Answer(const agent::BrokerHello& hello);
   uint32_t OpenStream(const agent::Open& open, uint64_t window);
   void Take(const ReceivedFrame& frame);
   void TakeData(const ReceivedFrame& frame, StreamRecord* record);
@@ -123,7 +137,7 @@ class RawLinkClient {
   bool RunUntil(const bool& flag, Duration bound);
 
   boost::asio::io_context io_{1};
-  boost::beast::websocket::stream<Socket, false> websocket_;
+  std::unique_ptr<RawTransport> transport_;
   boost::beast::flat_buffer buffer_;
   bool read_pending_ = false;
   bool read_done_ = false;

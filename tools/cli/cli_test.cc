@@ -292,6 +292,18 @@ TEST_F(CliTest, PlainOutputs_AreForPeopleAndScripts) {
   EXPECT_NE(Cli({"info"}).out.find("0.0.0-fake"), std::string::npos);
 }
 
+TEST_F(CliTest, ListWatch_PrintsALineAChangeAndSaysWhatEndedIt) {
+  const Result plain = Cli({"ls", "--watch"});
+  EXPECT_EQ(plain.code, 125);
+  EXPECT_EQ(plain.out,
+            "added  default  READY  0s  app=ci  sb1_one\n"
+            "removed  SANDBOX_GONE  released  sb1_one\n");
+  EXPECT_NE(plain.err.find("SERVER_DRAINING"), std::string::npos);
+  const Result json = Cli({"ls", "--watch", "--json"});
+  EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), 3);
+  EXPECT_NE(json.out.find("{\"synced\":{}}\n"), std::string::npos);
+}
+
 TEST_F(CliTest, BulkRelease_TellsFailuresApart) {
   const Result result = Cli({"release", "--selector", "a=b", "--before", "10m"});
   EXPECT_EQ(result.code, 125);

@@ -62,6 +62,7 @@ Parser::Parser(std::chrono::system_clock::time_point now) {
   command = Add("ls", "List sandboxes.", list.common);
   command->add_option("--selector", list.label_selector, "only those whose labels match")
       ->type_name("SELECTOR");
+  command->add_flag("--watch", list.watch, "go on with every change, one a line");
 
   AddRelease(now);
 

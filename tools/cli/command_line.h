@@ -38,6 +38,7 @@ struct ExecCommand {
 struct ListCommand {
   CommonFlags common;
   std::string label_selector;
+  bool watch = false;
 };
 
 struct ReleaseCommand {

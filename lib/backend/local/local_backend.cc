@@ -172,7 +172,9 @@ Task<absl::StatusOr<broker::Binding>> LocalBackend::Acquire(const broker::Acquir
   return it->second->Acquire(spec, std::move(cancel));
 }
 
-Task<absl::Status> LocalBackend::Remember(std::string uid, broker::Claim claim) {
+// Nobody else writes, so nothing need be compared.
+Task<absl::Status> LocalBackend::Remember(std::string uid, broker::Claim claim,
+                                          std::optional<broker::Claim>) {
   for (auto& [name, pool] : pools_) {
     if (pool->Has(uid)) return pool->Remember(std::move(uid), std::move(claim));
   }
@@ -184,6 +186,30 @@ Task<absl::Status> LocalBackend::Release(const std::string& uid) {
     if (pool->Has(uid)) return pool->Release(uid);
   }
   return NothingToDo();
+}
+
+absl::StatusOr<broker::Claim> LocalBackend::ClaimOf(const std::string& uid) const {
+  for (const auto& [name, pool] : pools_) {
+    const broker::Claim* claim = pool->ClaimOf(uid);
+    if (claim != nullptr) return *claim;
+  }
+  return MakeError(Reason::kSandboxGone, "the sandbox has ended");
+}
+
+Task<absl::StatusOr<bool>> LocalBackend::ReleaseUnchanged(std::string uid, broker::Claim as_read) {
+  const auto claim = ClaimOf(uid);
+  if (claim.ok() && !broker::SamePromise(*claim, as_read)) co_return false;
+  const absl::Status status = co_await Release(uid);
+  if (!status.ok()) co_return status;
+  co_return true;
+}
+
+Task<absl::Status> LocalBackend::Seek(std::string, std::string) { return NothingToDo(); }
+
+Task<absl::Status> LocalBackend::SeekReceipt(std::string) { return NothingToDo(); }
+
+Task<absl::StatusOr<broker::Claim>> LocalBackend::Reread(std::string uid) {
+  co_return ClaimOf(uid);
 }
 
 std::vector<broker::PoolCapacity> LocalBackend::Capacity() const {

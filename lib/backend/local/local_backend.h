@@ -39,19 +39,28 @@ class LocalBackend final : public broker::Backend {
   Task<void> Shutdown();
 
   std::string name() const override { return "local"; }
+  std::string space() const override { return "local"; }
   std::vector<std::string> capabilities() const override;
   std::vector<std::string> pools() const override;
   void SetObserver(broker::BackendObserver* observer) override;
   Task<absl::StatusOr<broker::Binding>> Acquire(const broker::AcquireSpec& spec,
                                                 CancelToken cancel) override;
-  Task<absl::Status> Remember(std::string uid, broker::Claim claim) override;
+  Task<absl::Status> Remember(std::string uid, broker::Claim claim,
+                              std::optional<broker::Claim> base) override;
   Task<absl::Status> Release(const std::string& uid) override;
+  Task<absl::StatusOr<bool>> ReleaseUnchanged(std::string uid, broker::Claim as_read) override;
+  // Its sandboxes are this broker's alone: what the broker does not know is gone.
+  Task<absl::Status> Seek(std::string name, std::string uid) override;
+  Task<absl::Status> SeekReceipt(std::string key) override;
+  Task<absl::StatusOr<broker::Claim>> Reread(std::string uid) override;
   std::vector<broker::PoolCapacity> Capacity() const override;
   void Drain() override;
 
  private:
   broker::LeftoverAction Decide(const FoundSandbox& found) const;
   Task<void> EndLeftovers(std::map<std::string, uid_t> uids);
+  // As its record has it, or is about to. SANDBOX_GONE.
+  absl::StatusOr<broker::Claim> ClaimOf(const std::string& uid) const;
   // The folder and the cgroup. Blocks; any thread.
   void RemoveSandbox(const std::string& uid);
 

@@ -215,6 +215,12 @@ Task<absl::Status> Pool::Remember(std::string uid, broker::Claim claim) {
   co_return status;
 }
 
+const broker::Claim* Pool::ClaimOf(const std::string& uid) const {
+  const auto it = members_.find(uid);
+  if (it == members_.end() || !it->second.record.claim) return nullptr;
+  return &*it->second.record.claim;
+}
+
 void Pool::OnGone(const std::string& uid, const std::string& cause) {
   Member& member = members_.at(uid);
   const Use use = member.use;

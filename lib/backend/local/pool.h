@@ -69,6 +69,8 @@ class Pool {
   bool Has(const std::string& uid) const { return members_.count(uid) != 0; }
   // Writes the claim into the sandbox's record.
   Task<absl::Status> Remember(std::string uid, broker::Claim claim);
+  // As written, or being written. Null: not claimed, or not one of this pool's.
+  const broker::Claim* ClaimOf(const std::string& uid) const;
   // One that an earlier broker left, its process known: dials it, and takes it in once it has
   // proved itself; else it is ended. Completes, bounded, when that is settled. Before Start.
   Task<void> Adopt(FoundSandbox found);

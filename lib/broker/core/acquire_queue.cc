@@ -22,6 +22,16 @@ std::optional<AcquireQueue::Ticket> AcquireQueue::OnReady() {
   return ticket;
 }
 
+std::optional<AcquireQueue::Ticket> AcquireQueue::OnRoom() {
+  const auto it = std::find_if(waiters_.begin(), waiters_.end(), [](const Waiter& waiter) {
+    return waiter.fallback == Fallback::kColdOk;
+  });
+  if (it == waiters_.end()) return std::nullopt;
+  const Ticket ticket = it->ticket;
+  waiters_.erase(it);
+  return ticket;
+}
+
 bool AcquireQueue::Leave(Ticket ticket) {
   const auto it = std::find_if(waiters_.begin(), waiters_.end(),
                                [&](const Waiter& w) { return w.ticket == ticket; });

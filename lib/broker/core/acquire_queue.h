@@ -39,6 +39,8 @@ class AcquireQueue {
   Admission Arrive(Fallback fallback, Time deadline, const PoolCounts& counts, Ticket* ticket);
   // A sandbox is ready: whose is it? Nobody's = it joins the warm ones.
   std::optional<Ticket> OnReady();
+  // There is room to start one for a caller who accepts a cold start: whose is it?
+  std::optional<Ticket> OnRoom();
   // The caller went away. False: it was not waiting any more.
   bool Leave(Ticket ticket);
   // Waiters whose deadline has passed, removed.

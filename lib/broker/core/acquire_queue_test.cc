@@ -75,6 +75,19 @@ TEST(AcquireQueue, ToStart_ServesWaitersOfAPoolWithoutWarmOnes) {
   EXPECT_EQ(queue.ToStart({0, 1, 0}), 0u);
 }
 
+TEST(AcquireQueue, Room_IsForTheOldestWhoAcceptsAColdStart) {
+  AcquireQueue queue({0, 10, 20, 10});
+  AcquireQueue::Ticket waits = 0;
+  AcquireQueue::Ticket cold = 0;
+  EXPECT_EQ(queue.OnRoom(), std::nullopt);
+  queue.Arrive(Fallback::kWait, At(10), {}, &waits);
+  EXPECT_EQ(queue.OnRoom(), std::nullopt);
+  queue.Arrive(Fallback::kColdOk, At(10), {}, &cold);
+  EXPECT_EQ(queue.OnRoom(), cold);
+  EXPECT_EQ(queue.OnRoom(), std::nullopt);
+  EXPECT_EQ(queue.waiting(), 1u);
+}
+
 TEST(AcquireQueue, RandomTraffic_ServesEachTicketAtMostOnceInOrder) {
   std::mt19937 random(11);
   for (int run = 0; run < 200; ++run) {

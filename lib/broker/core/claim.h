@@ -3,6 +3,7 @@
 // Plain data; any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "lib/base/clock.h"
@@ -25,5 +26,15 @@ struct Claim {
   std::string receipt;
   std::string token;
 };
+
+// Whether the two promise the same; the rest of a claim never changes.
+inline bool SamePromise(const Claim& a, const Claim& b) {
+  return a.until == b.until && a.outage_ttl == b.outage_ttl && a.token == b.token;
+}
+
+// Several brokers write one claim. `ours` was made from `base`, and meanwhile `theirs` has been
+// written: what to write on top of it so that nothing of either is lost. Empty: theirs says it all.
+// The lease never moves back; a token is put on only where it was meant to be.
+std::optional<Claim> MergeClaims(const Claim& base, const Claim& ours, const Claim& theirs);
 
 }  // namespace sandbroker::broker

@@ -13,8 +13,10 @@ namespace sandbroker::broker {
 struct Handle {
   std::string tenant;
   char kind = 't';    // 't' task, 'w' workspace
-  std::string space;  // namespace on Kubernetes, "local" here
-  std::string name;   // pool here
+  std::string space;  // Backend::space(): the namespace on Kubernetes, or "local"
+  // Of the object that carries the claim; the pool where no such object is needed. Only the backend
+  // that made it reads anything into it.
+  std::string name;
   std::string uid;
   std::string incarnation;
 };

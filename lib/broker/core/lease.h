@@ -18,6 +18,8 @@ struct LeaseSettings {
   Duration margin = std::chrono::seconds(5);
   // The backstop lies max(ttl, this) beyond the lease.
   Duration min_backstop = std::chrono::minutes(10);
+  // Other replicas look as well: open streams move the lease before any of them does.
+  bool others_look = false;
 };
 
 // What was seen when a lease was looked at after its end.
@@ -84,11 +86,28 @@ class Lease {
     outage_ttl_ = true;
   }
   bool outage_ttl() const { return outage_ttl_; }
+  // Another replica has written this end and mark; an older end than the known one is passed over.
+  void TakeOver(WallTime until, bool outage_ttl) {
+    if (until < until_) return;
+    // For the same end nobody gives the mark back: it was cleared since.
+    outage_ttl_ = outage_ttl && (until > until_ || outage_ttl_);
+    until_ = std::min(until, hard_end());
+  }
 
   bool Over(WallTime now) const { return now >= until_; }
   bool HardOver(WallTime now) const { return now >= hard_end(); }
   // When to look next.
   WallTime NextLook() const { return std::min(until_ + settings_.margin, hard_end()); }
+
+  // When to wake for it next: where others look as well, two thirds of the ttl ahead of its end, so
+  // that the write of one with open streams is long done when they do; then at the look.
+  WallTime NextWake(WallTime now) const {
+    const WallTime ahead = until_ - spec_.ttl * 2 / 3;
+    return settings_.others_look && now < ahead ? ahead : NextLook();
+  }
+
+  // It is the first of the two, or between them.
+  bool KeepsAhead(WallTime now) const { return settings_.others_look && now < NextLook(); }
 
   // When open streams are told that the end is near, after `now`: at a third and at a tenth of the
   // ttl before an end that nothing can move any more. WallTime::max() when none is left.

@@ -124,6 +124,35 @@ TEST(Lease, Leaves_CountsToTheHardEnd) {
   EXPECT_TRUE(lease.Leaves(minutes(4), kStart + minutes(6)));
 }
 
+TEST(Lease, EndOfAnotherReplica_IsTakenOverAndNeverMovesItBack) {
+  Lease lease = Make(minutes(10));
+  const WallTime until = lease.until();
+  lease.TakeOver(until - seconds(1), true);
+  EXPECT_EQ(lease.until(), until);
+  EXPECT_FALSE(lease.outage_ttl());
+  lease.TakeOver(until + minutes(1), true);
+  EXPECT_EQ(lease.until(), until + minutes(1));
+  EXPECT_TRUE(lease.outage_ttl());
+  lease.TakeOver(until + minutes(1), false);  // somebody came
+  lease.TakeOver(until + minutes(1), true);   // told late
+  EXPECT_FALSE(lease.outage_ttl());
+}
+
+TEST(Lease, WhereOthersLook_ItIsWokenForAheadOfItsEnd) {
+  LeaseSettings settings;
+  settings.others_look = true;
+  const Lease shared({seconds(30), hours(24), true}, settings, kStart);
+  const WallTime ahead = shared.until() - seconds(20);
+  EXPECT_EQ(shared.NextWake(kStart), ahead);
+  EXPECT_TRUE(shared.Activity(ahead));  // what comes then moves it
+  EXPECT_EQ(shared.NextWake(ahead), shared.NextLook());
+  EXPECT_TRUE(shared.KeepsAhead(ahead));
+  EXPECT_FALSE(shared.KeepsAhead(shared.NextLook()));
+  const Lease alone({seconds(30), hours(24), true}, {}, kStart);
+  EXPECT_EQ(alone.NextWake(kStart), alone.NextLook());
+  EXPECT_FALSE(alone.KeepsAhead(kStart));
+}
+
 TEST(Lease, RandomActivity_OnlyMovesForwardAndStaysBelowTheHardEnd) {
   std::mt19937 random(7);
   for (int run = 0; run < 200; ++run) {

@@ -34,6 +34,14 @@ enum class Fallback { kWarmOnly, kWait, kColdOk };
 // kAdopted: bound for an earlier try of the same request whose broker died.
 enum class Source { kWarm, kCold, kRepeated, kAdopted };
 
+// For whom a sandbox is acquired, as its claim shall say from its first moment.
+struct Claimant {
+  std::string tenant;
+  // Of an Acquire with a request_id, as in Claim.
+  std::string receipt;
+  std::string token;
+};
+
 struct AcquireSpec {
   std::string pool = "default";
   Labels labels;
@@ -43,6 +51,7 @@ struct AcquireSpec {
   Fallback fallback = Fallback::kColdOk;
   Duration wait_bound = std::chrono::seconds(60);
   std::string request_id;  // empty = none
+  Claimant claimant = {};  // filled in by the broker
 };
 
 struct LeaseView {

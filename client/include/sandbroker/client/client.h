@@ -2,6 +2,7 @@
 // connection; any thread. All calls block until answered, without hidden deadlines.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +54,12 @@ class Client {
   // All pages. An empty selector means all of the caller's tenant.
   absl::StatusOr<std::vector<v1::Sandbox>> List(const std::string& label_selector = "",
                                                 const CallOptions& call = {}) const;
+  // Sandboxes as List has them, then every change. Calls `on_event` here for each; false from it
+  // ends the watch with OK. Otherwise returns what ended it: after CAPACITY and SERVER_DRAINING,
+  // watch again.
+  absl::Status Watch(const std::string& label_selector,
+                     const std::function<bool(const v1::WatchSandboxesResponse&)>& on_event,
+                     const CallOptions& call = {}) const;
   // Empty = all pools.
   absl::StatusOr<v1::ReadTaskCapacityResponse> Capacity(const std::string& pool = "",
                                                         const CallOptions& call = {}) const;

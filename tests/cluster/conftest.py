@@ -1,0 +1,68 @@
+"""`cluster` is the test cluster: the one that runs, or one for this run alone. `kube` speaks to its
+API server as admin, in a namespace of the test's own that is deleted afterwards."""
+import secrets
+
+import pytest
+
+from harness.devcluster import Devcluster, example
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    problem = Devcluster.problem()
+    if problem:
+        pytest.skip(f"no test cluster can run here: {problem}")
+    found = Devcluster.is_running()
+    yield Devcluster.up("--netpol")
+    if not found:
+        Devcluster.down()
+
+
+@pytest.fixture
+def kube(cluster):
+    name = f"test-{secrets.token_hex(4)}"
+    cluster.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield cluster.admin.within(name)
+    # Pods end in the background; the next test has a namespace of its own.
+    cluster.admin.delete("Namespace", name)
+
+
+# Until an agent listens: says on port 7444 which host it is and repeats what it hears.
+STAND_IN = """
+import socket, socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        self.wfile.write(socket.gethostname().encode() + b" ")
+        for line in self.rfile:
+            self.wfile.write(line)
+socketserver.ThreadingTCPServer(("0.0.0.0", 7444), Echo).serve_forever()
+"""
+
+
+def template(command=("python3", "-c", STAND_IN), arguments=(), **metadata):
+    """The example template with another program in its container."""
+    made = example("template")
+    made["metadata"].update(metadata)
+    spec = made["spec"]["podTemplate"]["spec"]
+    spec["terminationGracePeriodSeconds"] = 1
+    container = spec["containers"][0]
+    container["imagePullPolicy"] = "Never"
+    container["command"] = list(command)
+    container["args"] = list(arguments)
+    return made
+
+
+def public_key(text=""):
+    """The object that the example template mounts."""
+    return {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "sandbroker-public-key"}, "data": {"broker.pub": text}}
+
+
+@pytest.fixture
+def pool(kube):
+    """The example pool, with all its sandboxes ready."""
+    made = example("pool")
+    kube.apply(public_key(), template(), made)
+    wanted = made["spec"]["replicas"]
+    return kube.wait("SandboxWarmPool", made["metadata"]["name"],
+                     lambda seen: (seen.get("status") or {}).get("readyReplicas") == wanted)
