@@ -119,7 +119,7 @@ struct PoolConfig {
   // Of a local pool.
   std::string template_name = "default";
   // On Kubernetes: its SandboxWarmPool; empty = one of the pool's name.
-  std::string warm_pool;
+  std::string warm_pool = {};
   // Started ahead and waiting. Of a local pool; on Kubernetes the SandboxWarmPool's replicas.
   uint32_t warm = 2;
   // Most sandboxes at once, whatever their state.
