@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <ostream>
 #include <set>
 
 #include "lib/base/certificate.h"
@@ -243,6 +244,9 @@ struct PrivilegeCase {
   AgentSetup setup;
   std::string uid;
 };
+
+// What the test is called by, not its bytes: those differ each time.
+void PrintTo(const PrivilegeCase& one, std::ostream* out) { *out << one.name; }
 
 class AgentPrintStatus : public ::testing::TestWithParam<PrivilegeCase> {};
 

@@ -30,6 +30,7 @@ class TestRun : public broker::AgentStreamHandler {
   static constexpr uint64_t kWindow = 1 << 20;
 
   std::string input;
+  bool ends_input = true;  // once it is given
   std::string output;
   std::optional<agent::Ended> ended;
   std::optional<agent::Reset> reset;
@@ -54,7 +55,7 @@ class TestRun : public broker::AgentStreamHandler {
       stream_->SendInput(sent_, SharedBytes::Copy({input.data() + sent_, size}));
       sent_ += size;
     }
-    if (sent_ < input.size() || std::exchange(closed_, true)) return;
+    if (sent_ < input.size() || !ends_input || std::exchange(closed_, true)) return;
     agent::Command close;
     close.mutable_close_input()->set_offset(sent_);
     stream_->Send(close);

@@ -150,6 +150,7 @@ TEST_F(TlsLinkTest, LostLink_IsFollowedByOneThatGoesOn) {
   open.mutable_start()->set_stdin(true);
   open.mutable_start()->mutable_writer()->set_holder("w");
   open.mutable_start()->mutable_writer()->set_attempt(1);
+  run.ends_input = false;  // the program reads on after the link
   OnLoop([&] {
     run.on_data = [&] { front.Cut(); };
     run.Start(**first, open);
