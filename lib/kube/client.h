@@ -48,6 +48,8 @@ class Client final : public Api {
   // For watches, which have connections of their own.
   Transport& transport() { return transport_; }
   const ConnectionPool& pool() const { return pool_; }
+  // The loop is to end when the last call has: no idle connection holds it up. Calls still work.
+  void KeepNone() { pool_.KeepNone(); }
 
  private:
   Task<Result> Call(const HttpRequest& request, bool write, size_t max_body, CallEnd& end,

@@ -76,6 +76,12 @@ void ConnectionPool::GiveBack(std::shared_ptr<Connection> connection, bool keep)
   --in_use_;
 }
 
+void ConnectionPool::KeepNone() {
+  limits_.max_idle = 0;
+  idle_.clear();
+  sweep_.reset();
+}
+
 void ConnectionPool::Sweep() {
   const Time now = transport_.scheduler().Now();
   while (!idle_.empty() && now - idle_.front()->idle_since >= limits_.max_idle_time) {

@@ -51,6 +51,9 @@ class ConnectionPool {
   // those that wait are given up, as one of them was found dead.
   Task<Lease> Take(CallEnd& end, bool fresh, std::string* error);
 
+  // From now on nothing waits for a next request: neither connections nor their timer.
+  void KeepNone();
+
   size_t in_use() const { return in_use_; }
   size_t idle() const { return idle_.size(); }
 
@@ -60,7 +63,7 @@ class ConnectionPool {
   void Sweep();
 
   Transport& transport_;
-  const PoolLimits limits_;
+  PoolLimits limits_;
   size_t in_use_ = 0;
   std::deque<OneShot<bool>> waiting_;              // for a place, longest first
   std::vector<std::shared_ptr<Connection>> idle_;  // longest idle first

@@ -83,6 +83,7 @@ void KubernetesEngine::Follow(kube::Resource resource, std::string labels,
 Task<void> KubernetesEngine::Shutdown() {
   for (const auto& informer : informers_) informer->Stop();
   backend_.LetGo();
+  client_.KeepNone();
   co_return;
 }
 

@@ -1,9 +1,13 @@
 """`cluster` is the test cluster: the one that runs, or one for this run alone. `kube` speaks to its
-API server as admin, in a namespace of the test's own that is deleted afterwards."""
+API server as admin, in a namespace of the test's own that is deleted afterwards. `space` is a
+namespace shared by a file, with a broker (`server`) and a pool `python` of the real agent; `cold` is
+a pool without members, so always dry."""
 import secrets
 
 import pytest
 
+from harness import api
+from harness.cluster import Space, agent_template
 from harness.devcluster import Devcluster, example
 
 
@@ -27,7 +31,57 @@ def kube(cluster):
     cluster.admin.delete("Namespace", name)
 
 
-# Until an agent listens: says on port 7444 which host it is and repeats what it hears.
+POOLS = ("python", "cold")
+
+
+@pytest.fixture(scope="module")
+def space(cluster):
+    one = Space(cluster)
+    yield one
+    one.remove()
+
+
+@pytest.fixture(scope="module")
+def server(space):
+    """The keys are made by the first broker; templates need them."""
+    one = space.broker(POOLS)
+    space.publish_key()
+    space.kube.apply(agent_template())
+    space.pool(replicas=3)
+    space.pool("cold", replicas=0)
+    return one
+
+
+@pytest.fixture
+def stub(space, server):
+    """A test begins with a full pool."""
+    made = server.stub()
+    space.wait_warm(made, 3)
+    return made
+
+
+@pytest.fixture
+def sandbox(stub):
+    handle = api.acquire(stub, pool="python").sandbox.sandbox_id
+    yield handle
+    api.release(stub, handle)
+
+
+@pytest.fixture
+def make_broker(space, server):
+    """Another broker of the file's namespace."""
+    made = []
+
+    def make(**options):
+        made.append(space.broker(POOLS, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+# A program that tells only whether it is reached, for what is about pods alone: says on port 7444 which host it is and repeats what it hears.
 STAND_IN = """
 import socket, socketserver
 class Echo(socketserver.StreamRequestHandler):

@@ -1,0 +1,157 @@
+"""What runs in a pod, and how it ends when the pod, the claim, the memory or the lease does: always
+typed, with its cause, and never with an exit code nobody sent."""
+import hashlib
+import random
+import threading
+
+import pytest
+
+from harness import api
+from harness.wait import count, wait_until
+from sandbroker.v1 import sandbox_pb2
+
+MIB = 1 << 20
+PIECE = 64 << 10
+
+
+@pytest.fixture
+def held(stub):
+    """A sandbox that the test itself ends."""
+    return api.acquire(stub, pool="python").sandbox.sandbox_id
+
+
+def running(stub, held, argv="echo begin; exec sleep 1000", **fields):
+    run = api.Exec(stub, held, argv, **fields)
+    run.wait_output(b"begin\n")
+    return run
+
+
+def gone(stub, held):
+    """Until the broker knows: what later calls on it are told."""
+    def look():
+        try:
+            api.run(stub, held, ["true"])
+        except api.grpc.RpcError as error:
+            return api.refusal(error)
+        return None
+    return wait_until(look, 30, "the sandbox is gone")
+
+
+# 1 GiB with SANDBROKER_LONG, CI 64 MiB.
+def test_T39_large_input_and_output_pass_the_pod_unchanged(stub, sandbox):
+    size = count(64, 1024) * MIB
+    block = random.Random(39).randbytes(MIB)
+    sent, got = hashlib.sha256(), hashlib.sha256()
+    run = api.Exec(stub, sandbox, ["cat"], stdin=True, bound=600)
+    run.wait_ready()
+    window = threading.Condition()
+
+    def send():
+        for at in range(0, size, PIECE):
+            piece = block[at % MIB:at % MIB + PIECE]
+            sent.update(piece)
+            with window:
+                if not window.wait_for(lambda end=at + PIECE: run.input_limit >= end, 60):
+                    run.drop()  # the reader sees it
+                    return
+            run.write(piece)
+        run.write(eof=True)
+
+    sender = threading.Thread(target=send, daemon=True)
+    sender.start()
+    for kind, event in run:
+        if kind == "output":
+            got.update(event.data)
+            run.out[1].clear()
+        with window:
+            window.notify()
+    sender.join(60)
+    assert run.ended.exited.code == 0 and run.ended.output_complete
+    assert run.ended.final_offset == size
+    assert got.digest() == sent.digest()
+
+
+def test_exit_codes_signals_and_timeouts_are_the_programs_own(stub, sandbox):
+    assert api.run(stub, sandbox, "exit 7").ended.exited.code == 7
+    assert api.run(stub, sandbox, "kill -TERM $$").ended.signaled.number == 15
+    late = api.run(stub, sandbox, ["sleep", "1000"], timeout=api.duration(0.3)).ended
+    assert api.end_of(late) == "timed_out"
+
+
+def test_sandbox_that_opened_a_session_of_files_keeps_them(stub, sandbox):
+    api.run(stub, sandbox, "echo kept > /workspace/file; echo kept > /tmp/file")
+    assert api.run(stub, sandbox, "cat /workspace/file /tmp/file").stdout == b"kept\nkept\n"
+    assert api.run(stub, sandbox, "touch /usr/file").ended.exited.code != 0
+
+
+def test_pod_deleted_under_an_exec_ends_it_with_the_cause(space, stub, held):
+    pod = space.pod_of(stub, held)
+    run = running(stub, held)
+    space.kube.delete("Pod", pod)
+    run.finish()
+    assert api.end_of(run.ended) == "sandbox_gone", run.ended
+    assert "pod" in run.ended.sandbox_gone.cause
+    refusal = gone(stub, held)
+    assert refusal.reason == "SANDBOX_GONE"
+    # Nobody can use what is left of it.
+    wait_until(lambda: all(one["metadata"].get("deletionTimestamp") for one in space.claims()), 30,
+               "its claim is gone")
+
+
+def test_pod_killed_without_grace_ends_an_exec_with_the_cause(space, stub, held):
+    pod = space.pod_of(stub, held)
+    run = running(stub, held)
+    space.kube.request("DELETE", f"/api/v1/namespaces/{space.name}/pods/{pod}",
+                       query={"gracePeriodSeconds": "0"})
+    assert api.end_of(run.finish().ended) == "sandbox_gone", run.ended
+    assert run.ended.sandbox_gone.cause
+    assert gone(stub, held).reason == "SANDBOX_GONE"
+
+
+def test_T111_claim_deleted_from_outside_ends_all_and_release_still_answers(space, stub, held):
+    pod = space.pod_of(stub, held)
+    claim = space.claim_of(pod)
+    run = running(stub, held)
+    space.kube.delete("SandboxClaim", claim)
+    assert api.end_of(run.finish().ended) == "sandbox_gone", run.ended
+    assert run.ended.sandbox_gone.cause
+    refusal = gone(stub, held)
+    assert refusal.reason == "SANDBOX_GONE"
+    assert api.release(stub, held).already_gone
+    for kind, name in (("SandboxClaim", claim), ("Pod", pod)):
+        space.wait_gone(kind, name)
+
+
+def test_release_under_an_exec_is_not_told_as_an_exit_code(stub, held):
+    run = running(stub, held, execution_id="long")
+    assert "long" in api.release(stub, held).ended_executions
+    assert api.end_of(run.finish().ended) in ("sandbox_gone", "cancelled"), run.ended
+
+
+def test_program_over_the_pods_memory_is_said_to_be_out_of_memory(stub, held):
+    """The kernel kills in the pod's one cgroup: the program, or the agent and with it all."""
+    run = api.Exec(stub, held, ["python3", "-c", "x = bytearray(1 << 30); x[::4096] = x[::4096]"])
+    run.finish()
+    kind = api.end_of(run.ended)
+    assert kind in ("out_of_memory", "agent_lost", "sandbox_gone"), run.ended
+    if kind != "out_of_memory":
+        assert "memory" in str(run.ended), run.ended
+    api.release(stub, held)
+
+
+def test_lease_that_runs_out_deletes_the_claim_and_says_so(space, stub):
+    lease = sandbox_pb2.LeaseSpec(ttl=api.duration(2))
+    held = api.acquire(stub, pool="python", lease=lease).sandbox.sandbox_id
+    pod = space.pod_of(stub, held)
+    claim = space.claim_of(pod)
+    for kind, name in (("SandboxClaim", claim), ("Pod", pod)):
+        space.wait_gone(kind, name, 30)
+    assert gone(stub, held).reason == "LEASE_EXPIRED"
+
+
+def test_exec_under_way_keeps_the_lease(stub):
+    lease = sandbox_pb2.LeaseSpec(ttl=api.duration(1))
+    held = api.acquire(stub, pool="python", lease=lease).sandbox.sandbox_id
+    run = api.Exec(stub, held, "sleep 3; echo done").finish()
+    assert run.stdout == b"done\n" and run.ended.exited.code == 0
+    api.release(stub, held)
