@@ -141,8 +141,11 @@ def test_right_to_receipts_that_was_taken_away_is_named(limited, without):
     assert "create leases" in refusal.message
 
 
-def test_broker_without_the_right_to_look_says_so_and_does_not_serve(account, kubeconfig, without):
+def test_broker_without_the_right_to_look_says_so_and_serves_once_it_has_it(
+        account, kubeconfig, without):
     without("pods", "list")
     one = account.broker(kubeconfig=kubeconfig, ready=False)
-    assert one.wait() != 0
-    assert "pods" in one.log() and "orbidden" in one.log()
+    wait_until(lambda: "pods: " in one.log() and "forbidden" in one.log(), 20, "it is told")
+    assert not one.port_file.exists()
+    account.kube.apply(ROLE)
+    wait_until(one.port_file.exists, 40, "it serves")
