@@ -81,7 +81,7 @@ def make_broker(space, server):
         one.stop()
 
 
-# A program that tells only whether it is reached, for what is about pods alone: says on port 7444 which host it is and repeats what it hears.
+# For what is about pods alone: says on port 7444 which host it is and repeats what it hears.
 STAND_IN = """
 import socket, socketserver
 class Echo(socketserver.StreamRequestHandler):

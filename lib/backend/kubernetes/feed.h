@@ -9,6 +9,7 @@
 
 #include "lib/backend/kubernetes/bell.h"
 #include "lib/kube/api.h"
+#include "lib/obs/log.h"
 
 namespace sandbroker::kubernetes {
 
@@ -25,7 +26,12 @@ class Feed final : public kube::InformerObserver {
     stale_.clear();
     bell_.Ring();
   }
-  void OnStale(const std::string& why) override { stale_ = what_ + ": " + why; }
+  void OnStale(const std::string& why) override {
+    std::string stale = what_ + ": " + why;
+    if (stale == stale_) return;
+    stale_ = std::move(stale);
+    obs::Log(obs::Level::kWarning, "the cluster can't be followed", {{"why", stale_}});
+  }
 
   // Empty: it is up to date.
   const std::string& stale() const { return stale_; }
