@@ -217,7 +217,7 @@ TEST_F(KubeClientTest, CallsOneAfterTheOther_ShareAConnection) {
 
 TEST_F(KubeClientTest, IdleConnectionThatTheServerClosed_IsNoticedBeforeAWriteIsSent) {
   ASSERT_TRUE(Call(Create("a")).ok());
-  server_.CutIdle();
+  ASSERT_TRUE(server_.CutIdle());
   EXPECT_TRUE(Call(Create("b")).ok());
   EXPECT_EQ(server_.connections(), 2);
 }

@@ -201,6 +201,7 @@ Task<void> ScriptedApiServer::Impl::Serve(SessionPtr session) {
     Changed();
     keep = co_await Handle(session, entry, resource, request.keep_alive());
     session->busy = false;
+    Changed();
   }
   if (!session->cut) session->Cut();
   sessions.remove(session);

@@ -221,13 +221,19 @@ void ScriptedApiServer::Up() {
   impl_->Run([&] { impl_->Up(); });
 }
 
-void ScriptedApiServer::CutIdle() {
+bool ScriptedApiServer::CutIdle() {
+  const auto idle = [this] {
+    return std::any_of(impl_->sessions.begin(), impl_->sessions.end(),
+                       [](const SessionPtr& session) { return !session->busy; });
+  };
+  if (!impl_->Await(idle)) return false;
   impl_->Run([&] {
     const auto all = impl_->sessions;
     for (const SessionPtr& session : all) {
       if (!session->busy) session->Cut();
     }
   });
+  return true;
 }
 
 }  // namespace sandbroker::testing

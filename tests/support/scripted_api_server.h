@@ -148,8 +148,9 @@ class ScriptedApiServer {
   // on the same port.
   void Down();
   void Up();
-  // Cuts connections on which no request is running.
-  void CutIdle();
+  // Cuts connections on which no request is running; waits, 20 s at most, for one: the client may
+  // have its answer a little before this side is done with it.
+  bool CutIdle();
 
  private:
   class Impl;
