@@ -76,6 +76,8 @@ def test_T131_storm_of_cancelled_calls_leaves_nothing(server, stub, sandbox):
             results = await asyncio.gather(*(one(i) for i in range(50)), return_exceptions=True)
             assert not [r for r in results if isinstance(r, AssertionError)]
 
+    # Each warm sandbox has descriptors, and one is on its way in the place of ours.
+    wait_until(lambda: (seen := api.capacity(stub)).ready == seen.wanted, 20, "the pool is full")
     fds = proc.open_fds(server.pid)
     run_async(server, body)
     assert api.server_info(stub).version
