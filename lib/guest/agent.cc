@@ -109,9 +109,8 @@ bool Agent::MakeRoomForStranger() {
       std::min_element(links_.begin(), links_.end(), [](const auto& a, const auto& b) {
         return std::pair(a->proven(), a->since()) < std::pair(b->proven(), b->since());
       });
-  const std::shared_ptr<Link> dropped = *oldest;
-  links_.erase(oldest);
-  dropped->Drop();
+  const auto dropped = links_.extract(oldest);
+  dropped.value()->Drop();
   return true;
 }
 

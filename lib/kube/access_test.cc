@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-FileReader Files(std::map<std::string, std::string> files) {
+FileReader Files(const std::map<std::string, std::string>& files) {
   return [files](const std::string& path) -> absl::StatusOr<std::string> {
     const auto it = files.find(path);
     if (it == files.end()) return absl::NotFoundError(StrCat(path, ": no such file"));

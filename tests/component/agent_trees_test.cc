@@ -224,7 +224,7 @@ TEST_F(AgentTrees, CancelledButItAlsoSucceeded_HasOneTrueEnd) {
   for (int i = 0; i < 60; ++i) {
     // With the start itself, and a little later each time.
     const uint32_t stream = client_.Start(Shell("sleep 1000 & exit 0"));
-    ::poll(nullptr, 0, i / 10);
+    ::poll(nullptr, 0, i * i / 36);  // up to 0.1 s
     client_.SendCommand(stream, CancelCommand(milliseconds(i % 2)));
     const agent::Ended ended = EndOf(stream);
     exited += ended.has_exited() ? 1 : 0;

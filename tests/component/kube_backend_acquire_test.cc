@@ -185,6 +185,7 @@ TEST_F(KubeAcquire, Wait_ManyCallers_ClaimNoMoreThanThereIs) {
   }
   Run();
   std::vector<std::shared_ptr<std::optional<Acquired>>> all;
+  all.reserve(300);
   for (int i = 0; i < 300; ++i) {
     all.push_back(Begin(backend_->Acquire(Spec(Fallback::kWait), CancelToken())));
   }

@@ -78,15 +78,15 @@ AgentProcess::AgentProcess(const AgentSetup& setup) {
     SANDBROKER_CHECK(::chown(dir_.c_str(), setup.user->first, setup.user->second) == 0);
     // Wherever the file is, and whoever may go there.
     spec.path = kProgramPath;
-    spec.fds.push_back({program.get(), kProgramFd});
+    spec.fds.emplace_back(program.get(), kProgramFd);
   }
   if (setup.over == Over::kUnix) {
     door_.path = dir_ + "/agent.sock";
     door_.secret = RandomBytes(32);
     listening = BoundSocket(door_.path);
     secret = PipeWith(door_.secret);
-    spec.fds.push_back({listening.get(), kListenFd});
-    spec.fds.push_back({secret.get(), kSecretFd});
+    spec.fds.emplace_back(listening.get(), kListenFd);
+    spec.fds.emplace_back(secret.get(), kSecretFd);
   } else {
     door_.key = SigningKey::Make(KeyKind::kEd25519);
     spec.argv.insert(spec.argv.end(), {"--listen-tcp", "127.0.0.1:0", "--port-file", dir_ + "/port",

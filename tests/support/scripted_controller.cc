@@ -170,7 +170,7 @@ void ScriptedController::TakeMember(const std::string& claim, const std::string&
 void ScriptedController::Warm(const std::string& claim, const std::string& member, Script* script,
                               bool ready) {
   promised_[member] = claim;
-  const auto add = [&](const char* name, std::function<void()> run) {
+  const auto add = [&](const char* name, const std::function<void()>& run) {
     // A claim that is gone meanwhile gets nothing more.
     script->push_back({name, [this, claim, run] {
                          if (!Read(kClaims, claim).empty()) run();
@@ -224,7 +224,7 @@ void ScriptedController::Warm(const std::string& claim, const std::string& membe
 }
 
 void ScriptedController::Cold(const std::string& claim, Way way, Script* script) {
-  const auto add = [&](const char* name, std::function<void()> run) {
+  const auto add = [&](const char* name, const std::function<void()>& run) {
     script->push_back({name, [this, claim, run] {
                          if (!Read(kClaims, claim).empty()) run();
                        }});

@@ -66,8 +66,8 @@ TEST(Views, HostileObjects_ReadAsEmpty) {
   for (const char* text :
        {"{}", R"({"metadata":7,"spec":[],"status":"x"})",
         R"({"metadata":{"name":7,"uid":[],"labels":[1],"annotations":null,"ownerReferences":{}}})",
-        R"({"status":{"conditions":[1,null,{"type":7},{"type":"Ready","status":true}],)"
-        R"("podIPs":[1,"",{}],"containerStatuses":[7,{"state":[]}],"podIP":{}}})",
+        R"({"status":{"conditions":[1,null,{"type":7},{"type":"Ready","status":true}]}})",
+        R"({"status":{"podIPs":[1,"",{}],"containerStatuses":[7,{"state":[]}],"podIP":{}}})",
         R"({"metadata":{"ownerReferences":[null,{"kind":"Sandbox","controller":"true"}]}})"}) {
     const json::object object = json::parse(text).as_object();
     EXPECT_EQ(ViewClaim(object).meta.uid, "") << text;
