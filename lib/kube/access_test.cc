@@ -27,7 +27,7 @@ const std::map<std::string, std::string> kAccount = {
 absl::StatusOr<Access> Config(const std::string& text, const std::string& context = "",
                               std::map<std::string, std::string> more = {}) {
   more["/etc/kube/config"] = text;
-  return KubeconfigAccess("/etc/kube/config", context, Files(std::move(more)));
+  return KubeconfigAccess("/etc/kube/config", context, Files(more));
 }
 
 std::string Text(const absl::StatusOr<Access>& access) {
