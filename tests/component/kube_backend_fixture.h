@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <vector>
+#include <utility>
 
 #include "lib/async/task_scope.h"
 #include "lib/backend/kubernetes/kubernetes_backend.h"
@@ -129,7 +130,7 @@ class KubeBackendFixture : public ::testing::Test {
     spec.claimant.tenant = "tenant";
     return spec;
   }
-  std::shared_ptr<std::optional<Acquired>> BeginAcquire(broker::AcquireSpec spec) {
+  std::shared_ptr<std::optional<Acquired>> BeginAcquire(const broker::AcquireSpec& spec) {
     return Begin(backend_->Acquire(spec, cancel_.token()));
   }
   std::string OnlyClaim() {
@@ -165,7 +166,7 @@ class KubeBackendFixture : public ::testing::Test {
   }
   absl::Status Remember(const std::string& uid, const broker::Claim& claim,
                         std::optional<broker::Claim> base = {}) {
-    return Get(backend_->Remember(uid, claim, base));
+    return Get(backend_->Remember(uid, claim, std::move(base)));
   }
   // Acquired and promised to a caller.
   std::string Bound() {
