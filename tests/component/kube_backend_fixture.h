@@ -7,8 +7,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 #include <utility>
+#include <vector>
 
 #include "lib/async/task_scope.h"
 #include "lib/backend/kubernetes/kubernetes_backend.h"
